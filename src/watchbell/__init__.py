@@ -1,0 +1,108 @@
+"""Durable reminders for Python agents.
+
+```python
+import asyncio
+
+from watchbell import Host, JsonlStorage, OfflineModel, schedule
+
+
+async def main() -> None:
+    async with Host(storage=JsonlStorage("~/.watchbell"), model=OfflineModel(), plugins=[schedule.plugin()]) as host:
+        agent = await host.agents.open("standup")
+        agent.followup("Remind me in 20 minutes to stretch.")
+        await agent.when_idle()
+
+
+asyncio.run(main())
+```
+"""
+
+from importlib.metadata import version
+
+from watchbell import schedule
+from watchbell.agent.agent import Agent, Reservation
+from watchbell.agent.registry import AgentRegistry
+from watchbell.clock import Clock, SystemClock
+from watchbell.context import Context, Plugin
+from watchbell.errors import (
+    AgentBusyError,
+    AgentClosedError,
+    AgentError,
+    CompositionError,
+    CorruptLogError,
+    InvalidEventError,
+    LogError,
+    ModelError,
+    PersistenceError,
+    ScheduleLogError,
+    SessionClosedError,
+    SessionError,
+    SessionExistsError,
+    SessionLockedError,
+    SessionNotFoundError,
+    SettingsError,
+    ToolAbortedError,
+    ToolConflictError,
+    ToolError,
+    UnsupportedLogError,
+    WatchbellError,
+    ZoneDataError,
+)
+from watchbell.host import Host, time_context
+from watchbell.log.events import Event, Message
+from watchbell.log.session import Session, SessionHeader
+from watchbell.models.base import ChatModel, ModelRequest
+from watchbell.models.offline import OfflineModel
+from watchbell.storage.base import SessionPersistence
+from watchbell.storage.jsonl import JsonlStorage
+from watchbell.tools.definition import Tool, ToolExecution
+from watchbell.tools.function import tool
+
+__version__ = version("watchbell")
+
+__all__ = [
+    "Agent",
+    "AgentBusyError",
+    "AgentClosedError",
+    "AgentError",
+    "AgentRegistry",
+    "ChatModel",
+    "Clock",
+    "CompositionError",
+    "Context",
+    "CorruptLogError",
+    "Event",
+    "Host",
+    "InvalidEventError",
+    "JsonlStorage",
+    "LogError",
+    "Message",
+    "ModelError",
+    "ModelRequest",
+    "OfflineModel",
+    "PersistenceError",
+    "Plugin",
+    "Reservation",
+    "ScheduleLogError",
+    "Session",
+    "SessionClosedError",
+    "SessionError",
+    "SessionExistsError",
+    "SessionHeader",
+    "SessionLockedError",
+    "SessionNotFoundError",
+    "SessionPersistence",
+    "SettingsError",
+    "SystemClock",
+    "Tool",
+    "ToolAbortedError",
+    "ToolConflictError",
+    "ToolError",
+    "ToolExecution",
+    "UnsupportedLogError",
+    "WatchbellError",
+    "ZoneDataError",
+    "schedule",
+    "time_context",
+    "tool",
+]

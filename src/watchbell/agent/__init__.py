@@ -1,0 +1,1 @@
+"""Agents: the handle, the durable inbox, the driver and the registry of the live ones."""

@@ -1,0 +1,136 @@
+"""The driver: takes what is pending, turn after turn, until the inbox is empty."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from watchbell.agent.entry import Entry
+from watchbell.agent.takeups import TakeUps
+from watchbell.agent.turn import Turn, TurnAbortedError
+from watchbell.errors import PersistenceError
+from watchbell.log.repair import last_turn
+
+if TYPE_CHECKING:
+    from watchbell.agent.agent import Agent
+    from watchbell.log.events import TakeUp
+
+__all__ = ["Driver"]
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+_logger = logging.getLogger("watchbell.agent")
+
+
+class Driver:
+    """Runs one agent's turns, one at a time, in a task that lives while there is work.
+
+    Work is a turn to take up, a message of the next-turn list, or one of the next-step list that was not
+    injected silently. What could not enter a turn stays pending and is tried again after a pause that grows
+    from 1 to 60 seconds.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._entry = Entry(agent)
+        self._task: asyncio.Task[None] | None = None
+        self._turn: Turn | None = None
+        self._preparing: Turn | None = None
+        self._take_ups = TakeUps(agent.session.header.owned_from)
+        self._take_ups_wait = False
+        found = last_turn(agent.session.events)
+        self._last_turn = 0 if found is None else agent.session.events[found[0]].data["turn"]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs, is prepared, or waits for its next try."""
+        return self._task is not None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is there that opens a turn."""
+        if self._agent.inbox.next_turn or self._agent.has_waking_step:
+            return True
+        return self._due_take_up() is not None
+
+    def storage_healed(self) -> None:
+        """Let a turn be taken up again that waited for the storage."""
+        self._take_ups_wait = False
+
+    def start(self) -> None:
+        """Run turns, in a task of their own, until there is no work."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
+
+    def cancel(self, kind: str) -> None:
+        """Cancel the running turn, or the one being prepared."""
+        turn = self._turn or self._preparing
+        if turn is not None:
+            turn.cancel(kind)
+
+    async def aclose(self) -> None:
+        """Abort the running turn as disposed and wait for its end."""
+        task = self._task
+        if task is None:
+            return
+        self.cancel("disposed")
+        if self._turn is None:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _drive(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        try:
+            while self.has_work and not self._agent.is_closing:
+                try:
+                    await self._run_turn()
+                    pause = FIRST_PAUSE_SECONDS
+                except TurnAbortedError:
+                    self._discard_cancelled()
+                except Exception:
+                    _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        finally:
+            self._task = None
+            self._agent.settle()
+
+    async def _run_turn(self) -> None:
+        take_up = self._due_take_up()
+        if take_up is not None and not await self._storage_answers():
+            self._take_ups_wait = True
+            return
+        turn = self._preparing = Turn(self._agent, self._last_turn + 1)
+        try:
+            plan = await turn.until_aborted(self._entry.prepare(opens_turn=take_up is None))
+            opened = self._entry.enter_turn(turn.number, plan, take_up)
+        finally:
+            self._preparing = None
+        self._last_turn = turn.number
+        if not opened:
+            return
+        self._turn = turn
+        try:
+            await turn.run(self._entry)
+        finally:
+            self._turn = None
+
+    def _due_take_up(self) -> TakeUp | None:
+        return None if self._take_ups_wait else self._take_ups.advance(self._agent.session.events).due()
+
+    async def _storage_answers(self) -> bool:
+        """Whether the storage confirms all there is; a try to take up is not spent on one that does not."""
+        try:
+            return await self._agent.sessions.flush(self._agent.session)
+        except PersistenceError:
+            return False
+
+    def _discard_cancelled(self) -> None:
+        """Drop what people had queued for the turn that was cancelled while it was prepared."""
+        if self._agent.is_closing:
+            return
+        messages = self._entry.pending(opens_turn=True)
+        self._agent.session.append_batch(
+            self._agent.inbox.remove([m.id for m in messages if not m.retained], canceled=True)
+        )

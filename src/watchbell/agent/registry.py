@@ -1,0 +1,196 @@
+"""The live agents of a program: how they come to be, from new, stored and forked sessions, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from watchbell.agent.agent import Agent
+from watchbell.agent.opening import plan_opening
+from watchbell.errors import PersistenceError, SessionNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from watchbell.context import Context
+    from watchbell.log.session import Session
+    from watchbell.models.base import ChatModel
+
+__all__ = ["AgentRegistry"]
+
+
+class AgentRegistry:
+    """Service `ctx.agents`.
+
+    Every agent is announced with the bus event `agent/created`, handled to its end before the agent's driver
+    may begin a turn, and with `agent/disposed` once it has ended.
+
+    Args:
+        ctx: The program's context, with `sessions` and `tools`.
+        model: Answers for agents that are not given a model of their own.
+        system: System prompt of agents that are not given one.
+        max_steps: Steps after which a turn is stopped.
+        new_id: Makes message ids; random ones by default.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        *,
+        model: ChatModel,
+        system: str | None = None,
+        max_steps: int = 64,
+        new_id: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self._ctx = ctx
+        self._model = model
+        self._system = system
+        self._max_steps = max_steps
+        self._new_id = new_id
+        self._live: dict[str, Agent] = {}
+
+    @property
+    def live(self) -> tuple[Agent, ...]:
+        """The agents that live now, oldest first."""
+        return tuple(self._live.values())
+
+    def get(self, session_id: str) -> Agent | None:
+        """Return the live agent of a session, None when there is none."""
+        return self._live.get(session_id)
+
+    async def create(
+        self,
+        session_id: str | None = None,
+        *,
+        cwd: str | None = None,
+        model: ChatModel | None = None,
+        system: str | None = None,
+    ) -> Agent:
+        """Begin a new session and its agent; nothing is stored before its first event.
+
+        Raises:
+            SessionExistsError: The id is taken.
+            SettingsError: The id is empty or `cwd` is not absolute.
+        """
+        return self._open(await self._ctx.sessions.create(session_id, cwd=cwd), self._ctx, model, system)
+
+    async def resume(
+        self, session_id: str, *, model: ChatModel | None = None, system: str | None = None
+    ) -> Agent:
+        """Open a stored session for work: repair what a crash left, then go on with what is pending.
+
+        Raises:
+            SessionNotFoundError: There is no such session.
+            SessionLockedError: It is open elsewhere.
+            CorruptLogError, UnsupportedLogError: Its log cannot be used; it is as it was.
+        """
+        session = await self._ctx.sessions.resume(session_id)
+        return await self._open_or_close(session, self._ctx, model, system)
+
+    async def open(
+        self,
+        session_id: str,
+        *,
+        cwd: str | None = None,
+        model: ChatModel | None = None,
+        system: str | None = None,
+    ) -> Agent:
+        """Resume a session when it exists, else create it."""
+        with contextlib.suppress(SessionNotFoundError):
+            return await self.resume(session_id, model=model, system=system)
+        return await self.create(session_id, cwd=cwd, model=model, system=system)
+
+    async def fork(
+        self,
+        parent: Agent | str,
+        session_id: str | None = None,
+        *,
+        at: int | None = None,
+        model: ChatModel | None = None,
+        system: str | None = None,
+    ) -> Agent:
+        """Begin a session with the first `at` events of another one (all when None).
+
+        The fork has its parent's conversation, but none of its reminders and pending messages.
+
+        Raises:
+            ValueError: `at` is not within the parent's log.
+        """
+        source = parent.session if isinstance(parent, Agent) else parent
+        session = await self._ctx.sessions.fork(source, session_id, at=at)
+        return await self._open_or_close(session, self._ctx, model, system)
+
+    async def create_child(
+        self,
+        parent: Agent,
+        session_id: str | None = None,
+        *,
+        model: ChatModel | None = None,
+        system: str | None = None,
+    ) -> Agent:
+        """Begin a child agent with a session of its own; it ends with its parent."""
+        header = parent.session.header
+        session = await self._ctx.sessions.create(
+            session_id,
+            cwd=header.cwd,
+            parent_session=parent.id,
+            origin="subagent",
+            delegation_depth=header.delegation_depth + 1,
+        )
+        child = self._open(session, parent.ctx, model or parent.model, system)
+        parent.adopt(child)
+        return child
+
+    async def aclose(self) -> None:
+        """Dispose of all agents, newest first.
+
+        Raises:
+            PersistenceError: Last events of some could not be stored; all were disposed of all the same.
+        """
+        failures: list[PersistenceError] = []
+        for agent in reversed(self.live):
+            try:
+                await agent.aclose()
+            except PersistenceError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    async def _open_or_close(
+        self, session: Session, scope: Context, model: ChatModel | None, system: str | None
+    ) -> Agent:
+        try:
+            return self._open(session, scope, model, system)
+        except BaseException:
+            await self._ctx.sessions.close(session)
+            raise
+
+    def _open(self, session: Session, scope: Context, model: ChatModel | None, system: str | None) -> Agent:
+        """Make the agent of an opened session and announce it, without a pause in between."""
+        opening = plan_opening(session)
+        if opening:
+            session.append_batch(opening)
+        ctx = scope.child()
+        ctx.defer_async(lambda: self._end(agent))
+        agent = Agent(
+            session,
+            ctx,
+            model=model or self._model,
+            system=self._system if system is None else system,
+            max_steps=self._max_steps,
+            new_id=self._new_id,
+        )
+        self._live[session.id] = agent
+        self._ctx.emit("agent/created", agent)
+        agent.start()
+        return agent
+
+    async def _end(self, agent: Agent) -> None:
+        """Close a disposed agent's session; runs after all else of its scope was undone."""
+        await agent.aclose()
+        self._live.pop(agent.id, None)
+        try:
+            await self._ctx.sessions.close(agent.session)
+        finally:
+            self._ctx.emit("agent/disposed", agent)

@@ -1,0 +1,112 @@
+"""Which unanswered turns have to be taken up again, from the log alone (contract section 5, "Taking up"). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from watchbell.log.events import Message, TakeUp
+from watchbell.log.transcript import surface_message
+
+if TYPE_CHECKING:
+    from watchbell.log.eventlog import EventLog
+    from watchbell.log.events import Event
+
+__all__ = ["MAX_TAKE_UPS", "TakeUps"]
+
+MAX_TAKE_UPS = 3
+"""How often a message's unanswered turn is taken up again."""
+
+_TYPES = frozenset({"turn/start", "turn/end", "watchbell/take-up"})
+
+
+class TakeUps:
+    """A projection: the messages whose turn has to be run again, oldest first.
+
+    A turn has to when retained messages opened it, no person did, no text of an answer came, and it ended
+    `interrupted`, aborted by disposal, or because the barrier before the model's call failed. A later turn
+    of the same message that ended in any other way settles it, and so do `MAX_TAKE_UPS` tries.
+    """
+
+    def __init__(self, owned_from: int = 0) -> None:
+        self._attempts: dict[str, int] = {}
+        self._due: dict[str, None] = {}
+        self._turn_start: int | None = None
+        self._taken_up: str | None = None
+        self._watermark = owned_from
+
+    def advance(self, log: EventLog) -> TakeUps:
+        """Fold the events that came since the last call, and return itself."""
+        for event in log.select(_TYPES, self._watermark):
+            self._watermark = event.seq + 1
+            match event.type:
+                case "watchbell/take-up":
+                    self._taken_up = event.data["messageId"]
+                    self._attempts[self._taken_up] = self._attempts.get(self._taken_up, 0) + 1
+                case "turn/start":
+                    self._turn_start = event.seq
+                case _:
+                    self._end_turn(log, event)
+        self._watermark = len(log)
+        return self
+
+    def due(self) -> TakeUp | None:
+        """Return the take-up that comes next, None when no turn has to be taken up."""
+        for message_id in self._due:
+            return TakeUp(message_id, self._attempts.get(message_id, 0) + 1)
+        return None
+
+    def _end_turn(self, log: EventLog, end: Event) -> None:
+        start, taken_up = self._turn_start, self._taken_up
+        self._turn_start = self._taken_up = None
+        if start is None:
+            return
+        unanswered = _is_unanswered(end.data["reason"])
+        if taken_up is None and not unanswered:
+            return
+        events = list(log.span(start, end.seq))
+        message_id = taken_up or _opener(events)
+        if message_id is None:
+            return
+        again = unanswered and not any(_holds_text(event) for event in events)
+        if again and self._attempts.get(message_id, 0) < MAX_TAKE_UPS:
+            self._due[message_id] = None
+        else:
+            self._due.pop(message_id, None)
+
+
+def _is_unanswered(reason: dict[str, Any]) -> bool:
+    match reason:
+        case {"kind": "interrupted"} | {"kind": "aborted", "reason": {"kind": "disposed"}}:
+            return True
+        case {"kind": "error", "error": {"code": "PERSISTENCE_UNCERTAIN"}}:
+            return True
+        case _:
+            return False
+
+
+def _holds_text(event: Event) -> bool:
+    if event.type == "assistant/chunk":
+        chunk = event.data["chunk"]
+        return chunk.get("type") == "text-delta" and bool(chunk.get("text"))
+    return event.type == "assistant/message" and bool(surface_message(event).text)
+
+
+def _opener(events: list[Event]) -> str | None:
+    """Return the id of the retained message that opened a turn, None when a person did.
+
+    What hooks put at the head of a step was never pending, so only the last messages of the first step, as
+    many as were claimed, count.
+    """
+    claimed = 0
+    messages: list[Message] = []
+    for event in events:
+        if event.type == "agent/inbox/spliced" and not messages:
+            claimed += event.data.get("removedCount", 0)
+        elif event.type == "user/message":
+            messages.append(surface_message(event))
+        elif messages:
+            break
+    openers = messages[-claimed:] if claimed else []
+    if any(message.is_from_person for message in openers):
+        return None
+    return next((message.id for message in openers if message.retained), None)

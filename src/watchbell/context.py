@@ -1,0 +1,185 @@
+"""What a program is composed of: services, an event bus, scopes, and the plugins that use them.
+
+A `Context` is a scope. What is provided, subscribed or loaded through it ends with it, in reverse order.
+A child context sees its parent's services and shares its bus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from watchbell.errors import CompositionError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from watchbell.agent.registry import AgentRegistry
+    from watchbell.clock import Clock
+    from watchbell.storage.base import SessionPersistence
+    from watchbell.storage.sessions import Sessions
+    from watchbell.tools.registry import ToolRegistry
+
+__all__ = ["Context", "Plugin"]
+
+Handler = Callable[..., Any]
+_logger = logging.getLogger("watchbell")
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """A part that can be installed into a context.
+
+    Attributes:
+        name: Names it in errors.
+        requires: Services that must be there when it is loaded.
+    """
+
+    @property
+    def name(self) -> str:
+        """Names the plugin in errors."""
+        ...
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Services that must be there when it is loaded."""
+        ...
+
+    def install(self, ctx: Context) -> AbstractAsyncContextManager[None]:
+        """Enter to install the plugin into `ctx`; leave to take it out again."""
+        ...
+
+
+class Context:
+    """A scope of services, subscriptions and plugins.
+
+    Use it as an async context manager, or call `aclose`. Services are read as attributes; asking for one
+    that nobody provided raises CompositionError.
+    """
+
+    if TYPE_CHECKING:
+        clock: Clock
+        session_persistence: SessionPersistence
+        sessions: Sessions
+        tools: ToolRegistry
+        agents: AgentRegistry
+
+    def __init__(self, parent: Context | None = None) -> None:
+        self._parent = parent
+        self._services: dict[str, Any] = {}
+        self._bus: dict[str, list[Handler]] = {} if parent is None else parent._bus
+        self._stack = AsyncExitStack()
+        self._children: list[Context] = []
+        self._closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        scope: Context | None = self
+        while scope is not None:
+            if name in scope._services:
+                return scope._services[name]
+            scope = scope._parent
+        raise CompositionError(f"no service {name!r} in this context; install what provides it first")
+
+    def has(self, name: str) -> bool:
+        """Whether service `name` is there."""
+        try:
+            getattr(self, name)
+        except CompositionError:
+            return False
+        return True
+
+    def provide(self, name: str, service: Any) -> None:
+        """Offer a service to this scope and its children.
+
+        Raises:
+            CompositionError: This scope has one of that name.
+        """
+        if name in self._services:
+            raise CompositionError(f"service {name!r} is provided twice")
+        self._services[name] = service
+        self._stack.callback(self._services.pop, name, None)
+
+    def child(self) -> Context:
+        """Return a new scope inside this one; it is closed by whoever made it, or with this one."""
+        scope = Context(self)
+        self._children.append(scope)
+        return scope
+
+    def defer(self, undo: Callable[[], Any]) -> None:
+        """Call `undo` when the scope ends."""
+        self._stack.callback(undo)
+
+    def defer_async(self, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Await `undo` when the scope ends."""
+        self._stack.push_async_callback(undo)
+
+    async def load(self, plugin: Plugin) -> None:
+        """Install a plugin until this scope ends.
+
+        Raises:
+            CompositionError: Something that it requires is missing; all of it is named.
+        """
+        missing = [name for name in plugin.requires if not self.has(name)]
+        if missing:
+            raise CompositionError(f"plugin {plugin.name!r} requires {', '.join(missing)}, which nothing provides")
+        await self._stack.enter_async_context(plugin.install(self))
+
+    def on(self, event: str, handler: Handler) -> Callable[[], None]:
+        """Subscribe `handler` to a bus event until the scope ends, or the function returned is called."""
+        handlers = self._bus.setdefault(event, [])
+        handlers.append(handler)
+        subscribed = [handler]
+
+        def end() -> None:
+            if subscribed:  # once: an equal handler may have been subscribed by somebody else
+                handlers.remove(subscribed.pop())
+
+        self._stack.callback(end)
+        return end
+
+    def emit(self, event: str, *args: Any) -> None:
+        """Call every handler of `event`, in order of subscription. A handler's exception is logged, no more."""
+        for handler in tuple(self._bus.get(event, ())):
+            try:
+                handler(*args)
+            except Exception:
+                _logger.exception("a handler of %s failed", event)
+
+    async def gather(self, event: str, *args: Any) -> list[Any]:
+        """Await every handler of `event`, side by side, and return their results in order.
+
+        All are awaited to their end before the first failure, if any, is raised.
+        """
+        handlers = tuple(self._bus.get(event, ()))
+        if len(handlers) == 1:
+            return [await handlers[0](*args)]
+        results = await asyncio.gather(*(handler(*args) for handler in handlers), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    async def aclose(self) -> None:
+        """End the child scopes, then undo all that was installed, in reverse order. Again, it does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._parent is not None:
+            self._parent._children.remove(self)
+        async with AsyncExitStack() as ending:  # all of it is undone, whatever a part of it raises
+            ending.push_async_callback(self._stack.aclose)
+            for child in self._children:
+                ending.push_async_callback(child.aclose)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,121 @@
+"""A host: one process's agents over one store, composed in a few lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from watchbell.agent.registry import AgentRegistry
+from watchbell.clock import SystemClock
+from watchbell.context import Context
+from watchbell.storage.sessions import Sessions
+from watchbell.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from watchbell.clock import Clock
+    from watchbell.context import Plugin
+    from watchbell.models.base import ChatModel
+    from watchbell.storage.base import SessionPersistence
+    from watchbell.tools.definition import Tool
+
+__all__ = ["Host"]
+
+
+class Host:
+    """Everything that agents need, for as long as the `async with` block runs.
+
+    ```python
+    async with Host(storage=JsonlStorage("~/.watchbell"), model=OfflineModel(), plugins=[schedule.plugin()]) as host:
+        agent = await host.agents.create("standup")
+        agent.followup("Remind me in 20 minutes to stretch.")
+        await agent.when_idle()
+    ```
+
+    Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken up
+    again by the next resume), stores what is left and releases the store.
+
+    Args:
+        storage: Where the session logs are kept.
+        model: Answers for every agent that is not given a model of its own.
+        plugins: Installed in order, before the first agent.
+        tools: Tools that every agent gets.
+        system: System prompt of every agent that is not given one.
+        clock: Wall time; the system's by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: SessionPersistence,
+        model: ChatModel,
+        plugins: Sequence[Plugin] = (),
+        tools: Sequence[Tool] = (),
+        system: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._storage = storage
+        self._model = model
+        self._plugins = tuple(plugins)
+        self._tools = tuple(tools)
+        self._system = system
+        self._clock = clock or SystemClock()
+        self._ctx = Context()
+
+    @property
+    def ctx(self) -> Context:
+        """The host's context: its services and event bus."""
+        return self._ctx
+
+    @property
+    def agents(self) -> AgentRegistry:
+        """The live agents."""
+        return self._ctx.agents
+
+    @property
+    def sessions(self) -> Sessions:
+        """The live sessions."""
+        return self._ctx.sessions
+
+    async def __aenter__(self) -> Self:
+        """Compose the host.
+
+        Raises:
+            CompositionError: A plugin requires what is not there. Nothing is left running.
+        """
+        ctx = self._ctx
+        try:
+            ctx.provide("clock", self._clock)
+            ctx.provide("session_persistence", self._storage)
+            ctx.defer_async(self._storage.aclose)
+            sessions = Sessions(ctx, self._storage, self._clock)
+            ctx.provide("sessions", sessions)
+            ctx.defer_async(sessions.aclose)
+            tools = ToolRegistry()
+            ctx.provide("tools", tools)
+            tools.register_all(self._tools, ctx)
+            agents = AgentRegistry(ctx, model=self._model, system=self._system)
+            ctx.provide("agents", agents)
+            for plugin in self._plugins:
+                await ctx.load(plugin)
+        except BaseException:
+            await ctx.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Dispose of the agents, then of all else, in reverse order of composition.
+
+        Raises:
+            PersistenceError: Last events of a session could not be stored; everything was released.
+        """
+        try:
+            await self.agents.aclose()
+        finally:
+            await self._ctx.aclose()

@@ -1,0 +1,112 @@
+"""Tells the model what time it is for the user, at the head of each step that a message opens (contract section 8).
+
+Schedule itself never reads this: the model turns "tomorrow at nine" into an explicit `at`.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from watchbell.log.events import Message, TextBlock
+from watchbell.log.transcript import surface_message
+from watchbell.zones import ZoneTable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from watchbell.agent.agent import Agent
+    from watchbell.agent.entry import StepPlan
+    from watchbell.context import Context
+
+__all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
+
+TIME_ZONE_KEY = "timeZone"
+"""Where a person's message says in its `source` which IANA zone the person is in."""
+
+SOURCE: dict[str, Any] = {"kind": "plugin", "plugin": "time-context"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ENTERED = frozenset({"user/message"})
+
+
+def time_context(*, time_zone: str | None = None, zones: ZoneTable | None = None) -> TimeContextPlugin:
+    """Return the plugin.
+
+    Args:
+        time_zone: The zone of users who do not say theirs; None makes the model ask.
+        zones: Where zones are looked up; the tzdata wheel by default.
+    """
+    return TimeContextPlugin(time_zone, zones or ZoneTable())
+
+
+class TimeContextPlugin:
+    """Adds one message with the current time to each step that a person or a reminder opens."""
+
+    name = "time-context"
+    requires = ("agents", "clock")
+
+    def __init__(self, time_zone: str | None, zones: ZoneTable) -> None:
+        self._time_zone = time_zone
+        self._zones = zones
+
+    @asynccontextmanager
+    async def install(self, ctx: Context) -> AsyncIterator[None]:
+        """Add the time until this is left."""
+
+        async def prepare(agent: Agent, plan: StepPlan) -> None:
+            if plan.accepted:
+                zone = _latest_zone(agent, plan) or self._time_zone
+                text = render_time_context(ctx.clock.now_ms(), zone, self._zones)
+                plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
+
+        stop = ctx.on("step/prepare", prepare)
+        try:
+            yield
+        finally:
+            stop()
+
+
+def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) -> str:
+    """Return the message's text: local time with offset and zone, UTC, and the weekday.
+
+    Args:
+        now_ms: Wall time, epoch milliseconds.
+        time_zone: The user's zone; None, or one that is not in `zones`, makes the text say that it is unknown.
+        zones: Where the zone is looked up.
+    """
+    now = _EPOCH + timedelta(seconds=now_ms // 1000)
+    zone = None if time_zone is None else zones.find(time_zone)
+    utc = f"now_utc: {now:%Y-%m-%dT%H:%M:%SZ}"
+    if zone is None:
+        return "\n".join(
+            (
+                "[TIME CONTEXT]",
+                utc,
+                f"weekday: {now:%A} (UTC)",
+                "time_zone: unknown; ask the user for it before a local time is meant",
+            )
+        )
+    local = now.astimezone(zone)
+    return "\n".join(
+        (
+            "[TIME CONTEXT]",
+            f"now_local: {local.isoformat(timespec='seconds')}",
+            f"time_zone: {time_zone}",
+            utc,
+            f"weekday: {local:%A}",
+        )
+    )
+
+
+def _latest_zone(agent: Agent, plan: StepPlan) -> str | None:
+    """Return the zone that a person last gave: in the messages that enter now, else in the log."""
+    for message in reversed(plan.accepted):
+        if message.is_from_person and isinstance(message.source.get(TIME_ZONE_KEY), str):
+            return message.source[TIME_ZONE_KEY]
+    for event in agent.session.events.select_back(_ENTERED):
+        if TIME_ZONE_KEY.encode() in bytes(event.raw):
+            zone = surface_message(event).source.get(TIME_ZONE_KEY)
+            if isinstance(zone, str):
+                return zone
+    return None

@@ -1,0 +1,219 @@
+"""A session: one conversation's event log, growing, and the only place that appends to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from watchbell.errors import InvalidEventError, SessionClosedError
+from watchbell.log.eventlog import EventLog
+from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event
+from watchbell.log.values import MAX_NESTING, nesting_depth
+
+__all__ = ["MAX_SAFE_INTEGER", "FORMAT_VERSION", "MAX_ROW_BYTES", "Guard", "Observer", "Session", "SessionHeader"]
+
+FORMAT_VERSION = 0
+"""Version of the log format that is read and written."""
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader keeps exact."""
+
+MAX_ROW_BYTES = 64 * 1024 * 1024
+"""Longest row of a log, in bytes (log-format, "Size")."""
+
+Observer = Callable[[Sequence[Event]], None]
+"""Called synchronously with each batch right after it entered the log."""
+
+
+class Guard(Protocol):
+    """Checks a batch before it enters the log; raising refuses it whole."""
+
+    def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None: ...
+
+
+class SessionHeader(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
+    """What stands in a log before its events; fixed for the life of the session.
+
+    Attributes:
+        id: Non-empty, unique in its home.
+        created_at: Epoch milliseconds.
+        cwd: Absolute path of the project that the session belongs to, None for none.
+        parent_session: The session that this one was forked from.
+        seed_length: How many of its first events were the parent's.
+        origin: `subagent` for the session of a child agent.
+        delegation_depth: 0 for a root session, parent's + 1 for a child agent's.
+        agent_preset: Carried for other programs.
+    """
+
+    id: str
+    created_at: int
+    cwd: str | None = None
+    parent_session: str | None = None
+    seed_length: int | None = None
+    origin: Literal["subagent"] | None = None
+    delegation_depth: int
+    agent_preset: Any = None
+
+    @property
+    def owned_from(self) -> int:
+        """Seq of the first event that is the session's own rather than its parent's."""
+        return self.seed_length or 0
+
+
+class Session:
+    """One live event log.
+
+    Appending is synchronous, never waits for a disk and either adds the whole batch or nothing. When the
+    log was built from earlier events that do not end in `session/end-seed`, that event is put before the
+    first batch appended here, so that opening a session alone changes nothing.
+
+    Args:
+        header: The session's header.
+        log: The events that exist already (a resumed log, or a fork's seed).
+        now_ms: Reads the wall clock, epoch milliseconds.
+        report: Told of an observer's exception, which never reaches whoever appended.
+    """
+
+    def __init__(
+        self,
+        header: SessionHeader,
+        log: EventLog | None = None,
+        *,
+        now_ms: Callable[[], int],
+        report: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.header = header
+        self._log = EventLog() if log is None else log
+        self._now_ms = now_ms
+        self._report = report
+        self._observers: list[Observer] = []
+        self._guards: list[Guard] = []
+        self._closed = False
+        self._end_seed_due = len(self._log) > 0 and self._log[-1].type != "session/end-seed"
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r}, {len(self._log)} events)"
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.header.id
+
+    @property
+    def events(self) -> EventLog:
+        """All events so far; read only."""
+        return self._log
+
+    @property
+    def end_seed_due(self) -> bool:
+        """Whether the next batch will be preceded by `session/end-seed`."""
+        return self._end_seed_due
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether appending is over."""
+        return self._closed
+
+    def append(
+        self,
+        type: str,
+        data: Any,
+        *,
+        source_event_seqs: tuple[int, ...] | None = None,
+        surface_op: Literal["append"] | None = None,
+    ) -> Event:
+        """Append one event and return it. See `append_batch` for what is refused."""
+        ignorable = type.startswith(OWN_PREFIX)
+        return self.append_batch([Draft(type, data, source_event_seqs, surface_op, ignorable)])[0]
+
+    def append_batch(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
+        """Append events that belong together: contiguous, and one unit for every storage.
+
+        Returns:
+            The events, in order, without a `session/end-seed` that was put before them.
+
+        Raises:
+            InvalidEventError: One of them is not a valid event, or a guard refused the batch. Nothing was
+                appended.
+            SessionClosedError: The session was closed.
+        """
+        if self._closed:
+            raise SessionClosedError(f"session {self.id!r} is closed; resume it to go on")
+        if not drafts:
+            return ()
+        lead = 0
+        if self._end_seed_due and not any(draft.type == "session/end-seed" for draft in drafts):
+            drafts, lead = [Draft("session/end-seed", EndSeed()), *drafts], 1
+        for guard in tuple(self._guards):
+            guard(self, drafts)
+        now = self._now_ms()
+        events = tuple(draft.at(len(self._log) + i, now) for i, draft in enumerate(drafts))
+        for event in events:
+            _check(event)
+        self._log.extend(events)
+        self._end_seed_due = False
+        self._notify(events)
+        return events[lead:]
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Call `observer` after each batch; the function returned ends that."""
+        return _subscribe(self._observers, observer)
+
+    def guard(self, guard: Guard) -> Callable[[], None]:
+        """Ask `guard` before each batch; the function returned ends that."""
+        return _subscribe(self._guards, guard)
+
+    def seed(self, length: int | None = None) -> EventLog:
+        """Return what a fork at `length` events starts from (all events when None).
+
+        Raises:
+            ValueError: `length` is not within the log.
+        """
+        length = len(self._log) if length is None else length
+        if not 0 <= length <= len(self._log):
+            raise ValueError(f"cannot fork at event {length}: the log has {len(self._log)}")
+        return self._log.prefix(length)
+
+    def close(self) -> None:
+        """Refuse all further appends; reading goes on."""
+        self._closed = True
+
+    def _notify(self, events: Sequence[Event]) -> None:
+        for observer in tuple(self._observers):
+            try:
+                observer(events)
+            except Exception as error:  # noqa: BLE001 - the batch is in the log; nobody's fault may hide that
+                if self._report is not None:
+                    self._report(error)
+
+
+def _subscribe(listeners: list[Any], listener: Any) -> Callable[[], None]:
+    listeners.append(listener)
+    subscribed = [listener]
+
+    def end() -> None:
+        if subscribed:  # once: an equal listener may have been subscribed by somebody else
+            listeners.remove(subscribed.pop())
+
+    return end
+
+
+def _check(event: Event) -> None:
+    """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
+    own = event.type.startswith(OWN_PREFIX)
+    if event.type not in WRITTEN_TYPES and not own:
+        raise InvalidEventError(f"Watchbell does not write events of type {event.type!r}")
+    if own and not event.ignorable:
+        raise InvalidEventError(f"{event.type!r} must be ignorable")
+    surface = event.source_event_seqs is not msgspec.UNSET or event.surface_op is not msgspec.UNSET
+    if surface and event.type not in SURFACE_TYPES:
+        raise InvalidEventError(f"{event.type!r} cannot carry surface keys")
+    raw = memoryview(event.raw)
+    sources = event.source_event_seqs
+    length = raw.nbytes + (0 if sources is msgspec.UNSET else memoryview(sources).nbytes)
+    if length > MAX_ROW_BYTES - 4096:
+        raise InvalidEventError(f"{event.type!r} is longer than a row may be ({MAX_ROW_BYTES} bytes)")
+    if nesting_depth(bytes(raw)) >= MAX_NESTING:
+        raise InvalidEventError(f"{event.type!r} is nested deeper than {MAX_NESTING}")

@@ -1,0 +1,117 @@
+"""JSON values to bytes and back, with JavaScript's strings.
+
+JSON text written by JavaScript may hold a lone surrogate as an escape (`"\\ud83d"`), and Python strings
+may hold one too. msgspec refuses both, so either direction falls back to the standard library for those
+rare values. Everything else takes the fast path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from watchbell.errors import InvalidEventError
+
+__all__ = ["MAX_NESTING", "decode_json", "decode_typed", "encode_json", "nesting_depth"]
+
+MAX_NESTING = 256
+"""Deepest nesting of arrays and objects in one row (log-format, "Size")."""
+
+T = TypeVar("T")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Possessive, and without need of a closing quote: a string of many megabytes is passed over in one go.
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def encode_json(value: Any) -> bytes:
+    """Encode a value, or a msgspec struct, as compact JSON; non-ASCII text stays as it is.
+
+    A lone surrogate becomes a `\\udXXX` escape, as JavaScript's `JSON.stringify` writes it.
+
+    Raises:
+        InvalidEventError: The value is not JSON (an object of an unknown class, a key that is no text).
+    """
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encode_slowly(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEventError(f"not a JSON value: {error}") from error
+
+
+def decode_json(raw: bytes | msgspec.Raw) -> Any:
+    """Decode JSON text; of a repeated key the last one wins.
+
+    Raises:
+        ValueError: The text is not JSON, or is nested too deeply.
+    """
+    try:
+        return _decoder.decode(raw)
+    except msgspec.DecodeError:
+        return _decode_slowly(raw)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def decode_typed(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
+    """Decode JSON text into a struct type, with strings that JavaScript alone accepts.
+
+    Raises:
+        ValueError: The text is not JSON or not of that shape (msgspec's errors are ValueErrors).
+    """
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(_decode_slowly(raw), shape)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def nesting_depth(raw: bytes) -> int:
+    """Count how deeply arrays and objects nest, without decoding (and so without recursion).
+
+    Exact only where it matters: 0 for text with too few brackets, and beyond `MAX_NESTING` it counts no further.
+    """
+    if raw.count(b"[") + raw.count(b"{") < MAX_NESTING:
+        return 0
+    depth = deepest = 0
+    for token in _BRACKETS.finditer(raw):
+        mark = token[0]
+        if mark in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > MAX_NESTING:
+                break
+        elif mark in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _encode_slowly(value: Any) -> bytes:
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_plain)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEventError(f"not a JSON value: {error}") from error
+    return _SURROGATE.sub(lambda unit: f"\\u{ord(unit[0]):04x}", text).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return decode_json(value)
+    raise TypeError(f"objects of type {type(value).__name__} are not JSON")
+
+
+def _decode_slowly(raw: bytes | msgspec.Raw) -> Any:
+    try:
+        return json.loads(bytes(raw))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

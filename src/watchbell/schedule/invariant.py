@@ -1,0 +1,80 @@
+"""The invariant companion: refuses a Schedule event that replay would refuse, before it is in a log.
+
+Opt-in, for tests and careful deployments (contract section 7).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from watchbell.errors import ScheduleLogError
+from watchbell.log.values import encode_json
+from watchbell.schedule.protocol import SCHEDULE_CHANGE, decode_change
+from watchbell.schedule.state import ScheduleState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from watchbell.context import Context
+    from watchbell.log.events import Draft
+    from watchbell.log.session import Session
+
+__all__ = ["InvariantPlugin", "invariant"]
+
+_logger = logging.getLogger("watchbell.schedule")
+
+
+def invariant() -> InvariantPlugin:
+    """Return the invariant companion of Schedule."""
+    return InvariantPlugin()
+
+
+class InvariantPlugin:
+    """Checks every stored log when it is loaded, every session from then on, and every candidate event."""
+
+    name = "schedule-invariant"
+    requires = ("sessions",)
+
+    @asynccontextmanager
+    async def install(self, ctx: Context) -> AsyncIterator[None]:
+        """Guard the sessions of `ctx` until this is left.
+
+        Raises:
+            ScheduleLogError: A stored session's Schedule history is invalid.
+            CorruptLogError, UnsupportedLogError: A stored log cannot be read at all.
+        """
+        for ref in await ctx.sessions.list():
+            stored = await ctx.sessions.read(ref.session_id)
+            ScheduleState(stored.header.owned_from).advance(stored.events)
+        guarded: WeakKeyDictionary[Session, Callable[[], None]] = WeakKeyDictionary()
+
+        def guard(session: Session) -> None:
+            guarded[session] = session.guard(_Guard(session))
+
+        for session in ctx.sessions.live:
+            guard(session)
+        stop = ctx.on("session/created", guard)
+        try:
+            yield
+        finally:
+            stop()
+            for end in guarded.values():
+                end()
+
+
+class _Guard:
+    def __init__(self, session: Session) -> None:
+        self._state = ScheduleState(session.header.owned_from)
+        try:
+            self._state.advance(session.events)
+        except ScheduleLogError:
+            _logger.exception("session %s: its schedule history is invalid; it gets no more of it", session.id)
+
+    def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None:
+        candidates = [draft for draft in drafts if draft.type == SCHEDULE_CHANGE]
+        if candidates:
+            self._state.advance(session.events)
+            self._state.check_candidates([decode_change(encode_json(draft.data)) for draft in candidates])

@@ -1,0 +1,143 @@
+"""The owner of a live agent's reminders: waits for the next target and delivers what is due (contract section 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from watchbell.errors import ScheduleLogError
+from watchbell.log.events import Message, TextBlock
+from watchbell.schedule.framing import derive_message_id, render_source, render_text
+from watchbell.schedule.protocol import draft_change
+from watchbell.schedule.state import decide, derive_dispatches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from watchbell.agent.agent import Agent
+    from watchbell.clock import Clock, Timer
+    from watchbell.log.session import Session
+    from watchbell.schedule.state import Decision
+    from watchbell.schedule.transactions import Transactions
+
+__all__ = ["Owner"]
+
+_logger = logging.getLogger("watchbell.schedule")
+
+
+class Owner:
+    """Delivers one agent's reminders. It holds no state beyond what replay gives.
+
+    It looks again whenever it is asked to: by its timer at the earliest target, when the agent has become
+    idle, after a durable change, when the storage has healed. It never retries by a timer of its own.
+    """
+
+    def __init__(self, agent: Agent, transactions: Transactions, clock: Clock) -> None:
+        self._agent = agent
+        self._transactions = transactions
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._asked = False
+        self._claiming = False
+        self._closed = False
+        self._subscriptions: list[Callable[[], None]] = [
+            agent.on_idle(self._on_idle),
+            agent.ctx.on("session/healed", self._on_healed),
+        ]
+        transactions.on_durable_change = self.request
+
+    def request(self) -> None:
+        """Look at the schedule again, soon and outside the caller's transaction."""
+        if self._closed:
+            return
+        self._asked = True
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+
+    async def aclose(self) -> None:
+        """Start nothing new, and wait for what is in flight."""
+        self._closed = True
+        self._disarm()
+        for end in self._subscriptions:
+            end()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while self._asked and not self._closed:
+                self._asked = False
+                while self._is_due() and await self._deliver():
+                    pass
+        except Exception:  # the reminders stay active; the next occasion tries again
+            _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
+        finally:
+            self._task = None
+
+    def _is_due(self) -> bool:
+        """Whether a target has passed; when none has, arm the timer for the earliest."""
+        self._disarm()
+        if self._closed:
+            return False
+        try:
+            self._transactions.state.advance(self._agent.session.events)
+        except ScheduleLogError:
+            return False
+        earliest = self._transactions.state.earliest()
+        if earliest is None:
+            return False
+        if earliest <= self._clock.now_ms():
+            return True
+        self._timer = self._clock.call_at(earliest, self.request)
+        return False
+
+    async def _deliver(self) -> bool:
+        """Deliver one decision. Returns whether to go on at once; if not, a later occasion asks again."""
+        async with self._transactions.slot():
+            if self._closed or not await self._transactions.barrier():
+                return False
+            if not self._claim_and_append():
+                return False
+            # Failing here leaves the dispatch, with its message, to the next ordinary flush.
+            await self._transactions.barrier()
+            return True
+
+    def _claim_and_append(self) -> bool:
+        """Claim the idle agent and put the next decision into its log; False when it is busy."""
+        reservation = None if self._closed else self._agent.reserve_turn_admission()
+        if reservation is None:
+            return False
+        self._claiming = True
+        try:
+            self._transactions.state.advance(self._agent.session.events)
+            decision = decide(self._transactions.state, self._clock.now_ms())
+            if decision is not None:
+                self._append(decision)
+            return True
+        finally:
+            reservation.release()
+            self._claiming = False
+
+    def _append(self, decision: Decision) -> None:
+        """Queue the message and record its dispatches as one batch."""
+        message = Message(
+            derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),)
+        )
+        insertion = self._agent.inbox.insert([message], "next-turn")
+        dispatches = [draft_change(change) for change in derive_dispatches(decision)]
+        self._agent.session.append_batch([insertion, *dispatches])
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_idle(self) -> None:
+        if not self._claiming:
+            self.request()
+
+    def _on_healed(self, session: Session) -> None:
+        if session is self._agent.session:
+            self.request()

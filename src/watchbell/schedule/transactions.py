@@ -1,0 +1,224 @@
+"""One agent's Schedule transactions: first come, first served, each from its preflight to its last barrier.
+
+The three tools and the owner's deliveries share this queue, so that no two of them interleave (contract
+section 4, "Order of work").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from watchbell.errors import ScheduleLogError, ToolAbortedError
+from watchbell.schedule.protocol import Change, Create, Delete, draft_change
+from watchbell.schedule.rules import CreateRequest, ErrorCode, Limits, RefusedError, require_room, resolve
+from watchbell.schedule.state import ScheduleState, render_view
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from watchbell.clock import Clock
+    from watchbell.log.session import Session
+    from watchbell.storage.sessions import Sessions
+
+__all__ = ["Cancellable", "Operation", "Transactions", "error_value"]
+
+Operation: TypeAlias = Literal["create", "list", "delete"]
+_logger = logging.getLogger("watchbell.schedule")
+
+
+class Cancellable(Protocol):
+    """Says whether a call is still wanted."""
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it is not."""
+        ...
+
+
+class _Call:
+    """A call in the queue; abandoned when whoever made it was cancelled."""
+
+    def __init__(self, signal: Cancellable) -> None:
+        self._signal = signal
+        self.abandoned = False
+
+    def require_wanted(self) -> None:
+        if self.abandoned or self._signal.aborted:
+            raise ToolAbortedError("the call was cancelled before it took effect")
+
+
+class Transactions:
+    """The Schedule state of one live session and the only way to change it.
+
+    Every method returns the canonical value of its tool; errors are values too.
+
+    Args:
+        session: The session.
+        sessions: Its service, for the barrier.
+        clock: Wall time.
+        limits: Caps on creation.
+    """
+
+    def __init__(self, session: Session, sessions: Sessions, clock: Clock, limits: Limits) -> None:
+        self.state = ScheduleState(session.header.owned_from)
+        self.on_durable_change: Callable[[], None] = lambda: None
+        self._session = session
+        self._sessions = sessions
+        self._clock = clock
+        self._limits = limits
+        self._slot = asyncio.Lock()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def create(self, request: CreateRequest, signal: Cancellable) -> Any:
+        """Create a reminder; the value is its view, or an error."""
+
+        def plan() -> tuple[Change, Callable[[], Any]]:
+            record = resolve(request, self.state.next_id(), self._clock.now_ms())
+            require_room(len(self.state), self._limits)
+            return Create(schedule=record), lambda: render_view(record, self._clock.now_ms())
+
+        return await self._enqueue("create", lambda call: self._change("create", call, plan), signal)
+
+    async def delete(self, schedule_id: str, signal: Cancellable) -> Any:
+        """End an active reminder; the value says whether there was one, or is an error."""
+
+        def plan() -> tuple[Change | None, Callable[[], Any]]:
+            if self.state.find(schedule_id) is None:
+                missing = {"id": schedule_id, "deleted": False, "code": "schedule_not_found"}
+                return None, lambda: missing
+            return Delete(id=schedule_id), lambda: {"id": schedule_id, "deleted": True}
+
+        return await self._enqueue(
+            "delete", lambda call: self._change("delete", call, plan, schedule_id), signal, schedule_id
+        )
+
+    async def list(self, signal: Cancellable) -> Any:
+        """Return the views of every active reminder in create order, or an error."""
+
+        async def views(_: _Call) -> Any:
+            if not await self.preflight():
+                return _uncertain("list")
+            self.state.advance(self._session.events)
+            now_ms = self._clock.now_ms()
+            return [render_view(record, now_ms) for record in self.state.records]
+
+        return await self._enqueue("list", views, signal)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold the queue for a delivery. Nothing inside may wait for the agent to become idle."""
+        async with self._slot:
+            yield
+
+    async def preflight(self) -> bool:
+        """Pass the barrier and, when everything so far is durable, ask the owner to look again."""
+        if not await self.barrier():
+            return False
+        self._announce()
+        return True
+
+    async def barrier(self) -> bool:
+        """Whether everything in the log is durable: somebody acknowledged it and nobody failed."""
+        try:
+            return await self._sessions.flush(self._session)
+        except Exception as error:  # a listener may be anybody's; whatever it raises, nothing is certain
+            _logger.warning("session %s: the barrier failed: %s", self._session.id, type(error).__name__)
+            return False
+
+    async def aclose(self) -> None:
+        """Wait for the transactions that are in flight."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _enqueue(
+        self,
+        operation: Operation,
+        body: Callable[[_Call], Coroutine[Any, Any, Any]],
+        signal: Cancellable,
+        schedule_id: str | None = None,
+    ) -> Any:
+        """Queue a transaction and return its value.
+
+        While it is queued, cancelling the caller takes it out. From then on it runs in a task of its own: it
+        stops before its append when it is no longer wanted, and is carried to its barrier once appended.
+        """
+        await self._slot.acquire()
+        call = _Call(signal)
+        task = asyncio.create_task(self._guarded(operation, body(call)))
+        self._running.add(task)
+        task.add_done_callback(self._settle)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.abandoned = True
+            raise
+
+    def _settle(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # an abandoned call has nobody else to take note of it
+
+    async def _guarded(self, operation: Operation, body: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await body
+        except RefusedError as refusal:
+            return error_value(refusal.code, refusal.message)
+        except ScheduleLogError:
+            return error_value(
+                "corrupt_schedule_log",
+                "The reminders of this session cannot be read: its schedule history is invalid. Tell the user; "
+                "the conversation can go on, but no reminder of this session is delivered.",
+            )
+        except ToolAbortedError:
+            raise
+        except Exception:
+            _logger.exception("session %s: schedule %s failed", self._session.id, operation)
+            return error_value("internal_error", "The call failed inside the program; it may be tried once more.")
+        finally:
+            self._slot.release()
+
+    async def _change(
+        self,
+        operation: Operation,
+        call: _Call,
+        plan: Callable[[], tuple[Change | None, Callable[[], Any]]],
+        schedule_id: str | None = None,
+    ) -> Any:
+        if not await self.preflight():
+            return _uncertain(operation, schedule_id)
+        self.state.advance(self._session.events)
+        call.require_wanted()
+        change, value = plan()
+        if change is None:
+            return value()
+        self._session.append_batch([draft_change(change)])
+        if not await self.barrier():
+            return _uncertain(operation, change.id)
+        self._announce()
+        return value()
+
+    def _announce(self) -> None:
+        try:
+            self.on_durable_change()
+        except Exception:  # what is durable stays durable, whoever fails to hear of it
+            _logger.exception("session %s: an observer of durable changes failed", self._session.id)
+
+
+def error_value(code: ErrorCode, message: str) -> dict[str, Any]:
+    """Return an error as the tools give it to the model."""
+    return {"code": code, "message": message}
+
+
+def _uncertain(operation: Operation, schedule_id: str | None = None) -> dict[str, Any]:
+    value = {
+        **error_value(
+            "persistence_uncertain",
+            f"The storage did not confirm that everything is saved, so whether this {operation} took effect is "
+            "not known. Call schedule_list in a moment to see.",
+        ),
+        "operation": operation,
+    }
+    return value if schedule_id is None else {**value, "id": schedule_id}

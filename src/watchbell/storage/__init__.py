@@ -1,0 +1,1 @@
+"""Where session logs are kept, and the live sessions above it."""

@@ -1,0 +1,222 @@
+"""The bytes of a log file: zstd frames or plain lines, read in bounded memory (log-format, "Bytes").
+
+A unit is what was written at once: a frame, or in a plain log a line. It is all or nothing. An incomplete
+last unit is what a crash leaves behind and comes out as a `TornTail`; any other damage is a
+`CorruptLogError`, with its byte offset but without the file's path, which the caller knows.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import msgspec
+import zstandard
+
+from watchbell.errors import CorruptLogError
+from watchbell.log.session import MAX_ROW_BYTES
+from watchbell.storage.base import TornTail
+
+__all__ = ["Part", "encode_frame", "read_frames", "read_plain"]
+
+_MAGIC = b"\x28\xb5\x2f\xfd"
+# One byte can stand for 32 KiB of text at most, so a slice gives at most 64 MiB.
+_SLICE = 2048
+_BLOCK = 1024 * 1024
+# UTF-32 before UTF-16, whose mark begins the same way; then UTF-16 without a mark.
+_ENCODINGS = {
+    codecs.BOM_UTF8: "UTF-8 with a byte-order mark",
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+    b"{\0": "UTF-16",
+    b"\0{": "UTF-16",
+    _MAGIC: "zstd, in a file named as a plain log",
+}
+_BLANK_LINES = (b"\n", b"\r\n")
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Some whole lines of a log.
+
+    Attributes:
+        offset: Where their frame begins in the file; in a plain log, where they begin themselves.
+        lines: The lines, each with its line end.
+        is_last: Whether they end their unit. Only then do they, and the parts before them, count.
+    """
+
+    offset: int
+    lines: bytes
+    is_last: bool
+
+
+def encode_frame(lines: bytes) -> bytes:
+    """Compress lines to one frame with a checksum."""
+    return zstandard.ZstdCompressor(write_checksum=True).compress(lines)
+
+
+def read_frames(file: BinaryIO, size: int) -> Iterator[Part | TornTail]:
+    """Read the first `size` bytes of a compressed log; a torn tail comes last.
+
+    Raises:
+        CorruptLogError: A damaged frame, or something that is no frame.
+    """
+    source = _Source(file, size)
+    decompressor = zstandard.ZstdDecompressor()
+    while head := source.peek(len(_MAGIC)):
+        start = source.position
+        if not _MAGIC.startswith(head):
+            kind = "plain text" if head[:1] == b"{" else "something else"
+            raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=start)
+        is_whole = False
+        for part in _read_frame(source, decompressor):
+            is_whole = part.is_last
+            yield part
+        if not is_whole:
+            yield _torn_frame(source, start)
+            return
+
+
+def read_plain(file: BinaryIO, size: int) -> Iterator[Part | TornTail]:
+    """Read the first `size` bytes of a plain log; a torn tail comes last.
+
+    One blank line at the end is left out and counts as torn; a blank line elsewhere is left in.
+
+    Raises:
+        CorruptLogError: Not UTF-8 by its first bytes, or a line that is too long.
+    """
+    source = _Source(file, size)
+    head = source.peek(4)
+    for mark, name in _ENCODINGS.items():
+        if head.startswith(mark):
+            raise CorruptLogError(f"the file is {name}; a plain log is UTF-8 without a mark", offset=0)
+    lines = _Lines()
+    offset = 0
+    while data := source.read(_BLOCK):
+        for block in lines.feed(data):
+            held = _blank_end(block)
+            whole = block[: len(block) - held]
+            if whole:
+                yield Part(offset, whole, is_last=True)
+            offset += len(whole)
+            lines.hold(block[len(whole) :])
+        _check_length(lines, offset)
+    if bytes(lines.rest) not in _BLANK_LINES and b"\n" in lines.rest:
+        raise CorruptLogError("a blank line", offset=offset)
+    if lines.rest:
+        yield TornTail(offset, len(lines.rest))
+
+
+def _read_frame(source: _Source, decompressor: zstandard.ZstdDecompressor) -> Iterator[Part]:
+    """Read the frame that begins here. Without a last part it is not whole."""
+    start = source.position
+    decoder = decompressor.decompressobj()
+    lines = _Lines()
+    while not decoder.eof and (data := source.read(_SLICE)):
+        block = b""
+        for following in lines.feed(_decompress(decoder, data, start)):
+            if block:
+                yield Part(start, block, is_last=False)
+            block = following
+        _check_length(lines, start)
+        if decoder.eof and lines.rest:
+            raise CorruptLogError("a frame that ends inside a line", offset=start)
+        if block or decoder.eof:
+            yield Part(start, block, is_last=decoder.eof)
+    source.unread(decoder.unused_data)
+
+
+def _decompress(decoder: zstandard.ZstdDecompressionObj, data: bytes, start: int) -> bytes:
+    try:
+        return decoder.decompress(data)
+    except zstandard.ZstdError as error:
+        raise CorruptLogError(f"damaged zstd frame: {error}", offset=start) from error
+
+
+def _torn_frame(source: _Source, start: int) -> TornTail:
+    """Make sure that the unfinished frame is the last thing in the file.
+
+    A flipped bit can make a frame look unfinished when the rest of the log follows. (A crash's torn frame
+    holds another frame's magic number by chance only, once in four billion bytes.)
+    """
+    end = b""
+    length = 0
+    for data in source.tail(start):
+        seen = end + data
+        if seen.find(_MAGIC, 0 if length else 1) >= 0:
+            raise CorruptLogError("a zstd frame without an end, followed by others", offset=start)
+        end = seen[-len(_MAGIC) + 1 :]
+        length += len(data)
+    return TornTail(start, length)
+
+
+def _blank_end(block: bytes) -> int:
+    """Return the length of the blank line at the end of a block, 0 if there is none."""
+    for blank in _BLANK_LINES:
+        if block == blank or block.endswith(b"\n" + blank):
+            return len(blank)
+    return 0
+
+
+def _check_length(lines: _Lines, offset: int) -> None:
+    if len(lines.rest) > MAX_ROW_BYTES:
+        raise CorruptLogError(f"a line is longer than {MAX_ROW_BYTES} bytes", offset=offset)
+
+
+class _Source:
+    """The bytes of a file up to a size fixed beforehand, with a look at what comes next."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._ahead = b""
+        self.position = 0
+
+    def peek(self, count: int) -> bytes:
+        if len(self._ahead) < count:
+            self._ahead += self._take(_SLICE)
+        return self._ahead[:count]
+
+    def read(self, count: int) -> bytes:
+        data, self._ahead = self._ahead or self._take(count), b""
+        self.position += len(data)
+        return data
+
+    def unread(self, data: bytes) -> None:
+        self._ahead = data
+        self.position -= len(data)
+
+    def tail(self, start: int) -> Iterator[bytes]:
+        """Read once more from `start` to the end."""
+        self._file.seek(start)
+        self._ahead, self.position = b"", start
+        while data := self.read(_BLOCK):
+            yield data
+
+    def _take(self, count: int) -> bytes:
+        left = self._size - self.position - len(self._ahead)
+        return self._file.read(min(count, left))
+
+
+class _Lines:
+    """Cuts a stream of bytes into blocks of whole lines; `rest` is the unfinished one."""
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), _BLOCK):
+            piece = data[at : at + _BLOCK]
+            cut = piece.rfind(b"\n") + 1
+            if not cut:
+                self.rest += piece
+                continue
+            block = bytes(self.rest) + piece[:cut] if self.rest else piece[:cut]
+            self.rest = bytearray(piece[cut:])
+            yield block
+
+    def hold(self, end: bytes) -> None:
+        """Take back the end of the block yielded last."""
+        self.rest[:0] = end

@@ -1,0 +1,122 @@
+"""Where a session's files lie under a home, and how ids become names (log-format, "Layout").
+
+```
+<home>/sessions/
+  --<project>--/            or `_no-cwd`
+    <session id, escaped>/
+      session.jsonl.zstd    or session.jsonl
+      owner, torn-<time>
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "LOG_NAMES",
+    "OWNER_NAME",
+    "Compression",
+    "escape_session_id",
+    "find_logs",
+    "log_path",
+    "project_directory",
+    "sessions_root",
+    "unescape_session_id",
+]
+
+Compression: TypeAlias = Literal["zstd", "none"]
+"""How a log is written: as zstd frames, or plain."""
+
+LOG_NAMES: dict[Compression, str] = {"zstd": "session.jsonl.zstd", "none": "session.jsonl"}
+"""File names of a log."""
+
+OWNER_NAME = "owner"
+"""File beside a log that tells who has it open."""
+
+MAX_NAME = 255
+"""Longest name in a directory, in bytes."""
+
+_NO_PROJECT = "_no-cwd"
+_MAX_PROJECT = MAX_NAME - 4  # without the dashes around it
+_SAFE = re.compile(r"[A-Za-z0-9._-]")
+_SEPARATORS = re.compile(r"[/\\:]+")
+_ESCAPE = re.compile("~([0-9A-F]{4})")
+_PROJECT_NAME = re.compile(r"--.+--")
+
+
+def escape_session_id(session_id: str) -> str:
+    """Return the name of a session's folder; different ids have different names.
+
+    Raises:
+        ValueError: The id is empty, or its name would be longer than a file's name may be.
+    """
+    name = session_id.replace(".", "~002E") if session_id in (".", "..") else _escape(session_id)
+    if not name or len(name) > MAX_NAME:
+        raise ValueError(
+            f"a session id must be 1 to {MAX_NAME} characters long, escaped: {session_id[:40]!r}"
+        )
+    return name
+
+
+def unescape_session_id(name: str) -> str | None:
+    """Return the session whose folder has this name, None if no session's has."""
+    units = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)
+    session_id = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    try:
+        return session_id if escape_session_id(session_id) == name else None
+    except ValueError:
+        return None
+
+
+def project_directory(cwd: str | None) -> str:
+    """Return the name of the directory for the sessions of a project; different projects may share one."""
+    if cwd is None:
+        return _NO_PROJECT
+    name = _escape(_SEPARATORS.sub("-", cwd)).lstrip("-") or "root"
+    return f"--{name[:_MAX_PROJECT]}--"
+
+
+def sessions_root(home: Path) -> Path:
+    """Return the directory that holds all sessions of a home."""
+    return home / "sessions"
+
+
+def log_path(home: Path, session_id: str, cwd: str | None, compression: Compression) -> Path:
+    """Return where the log of a new session goes."""
+    folder = sessions_root(home) / project_directory(cwd) / escape_session_id(session_id)
+    return folder / LOG_NAMES[compression]
+
+
+def find_logs(home: Path, session_id: str | None = None) -> Iterator[Path]:
+    """Yield the logs that exist, of one session or of all, in order of their paths.
+
+    Raises:
+        OSError: A directory cannot be read; one that is not there holds nothing.
+    """
+    for project in _directories(sessions_root(home)):
+        if project.name != _NO_PROJECT and not _PROJECT_NAME.fullmatch(project.name):
+            continue
+        folders = _directories(project) if session_id is None else (project / escape_session_id(session_id),)
+        for folder in folders:
+            yield from (path for name in LOG_NAMES.values() if (path := folder / name).is_file())
+
+
+def _escape(text: str) -> str:
+    """Escape all but safe characters, over UTF-16 code units."""
+    return "".join(char if _SAFE.match(char) else _escape_units(char) for char in text)
+
+
+def _escape_units(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _directories(path: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in path.iterdir() if entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []

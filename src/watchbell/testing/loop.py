@@ -1,0 +1,122 @@
+"""An event loop whose time is simulated: it never waits, it moves on to the next timer."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from watchbell.testing.clock import DEFAULT_START, SimulatedClock
+
+__all__ = ["LeftoverTaskError", "SimulatedEventLoop", "SimulationDeadlockError", "simulate"]
+
+T = TypeVar("T")
+
+_SETTLING_PASSES = 10
+
+
+class SimulationDeadlockError(AssertionError):
+    """Everything waits, and nothing is scheduled that could ever end the waiting."""
+
+
+class LeftoverTaskError(AssertionError):
+    """A simulation ended while tasks that it started were still waiting."""
+
+
+class _LeapingSelector(selectors.DefaultSelector):
+    """Waits for files as usual, but never for time: `leap` is told how long the loop would have waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leap: Callable[[float | None], None] = lambda _: None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout != 0:
+            self.leap(timeout)
+        return ready
+
+
+class SimulatedEventLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop with virtual time, from 0 on.
+
+    When nothing is ready it advances its time to the next timer instead of waiting. Functions meant for an
+    executor run in the loop's own thread, at once; their results arrive with the next pass, as from a
+    thread. So a run is deterministic. With nothing ready and no timer it raises SimulationDeadlockError.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        selector = _LeapingSelector()
+        selector.leap = self._leap
+        super().__init__(selector)
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Run `func` now, in this thread; the future is done in the loop's next pass."""
+        future = self.create_future()
+        try:
+            result = func(*args)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits the future
+            self.call_soon(_unless_done, future, future.set_exception, error)
+        else:
+            self.call_soon(_unless_done, future, future.set_result, result)
+        return future
+
+    def _leap(self, timeout: float | None) -> None:
+        if timeout is None:
+            waiting = _describe(asyncio.all_tasks(self))
+            raise SimulationDeadlockError(
+                f"nothing is ready, no timer is set; these wait for ever:\n{waiting}"
+            )
+        self._now += timeout
+
+
+def simulate(main: Callable[[SimulatedClock], Awaitable[T]], *, start: str | int = DEFAULT_START) -> T:
+    """Run `main(clock)` on a fresh simulated event loop and return its result.
+
+    Args:
+        main: What to run; an hour that it sleeps takes no real time.
+        start: Wall time at the beginning: ISO 8601 with an offset, or epoch milliseconds.
+
+    Raises:
+        LeftoverTaskError: `main` returned and left tasks running; they were cancelled.
+        SimulationDeadlockError: Everything waited for something that nothing would bring.
+    """
+    with asyncio.Runner(loop_factory=SimulatedEventLoop) as runner:
+        return runner.run(_run(main, start))
+
+
+async def _run(main: Callable[[SimulatedClock], Awaitable[T]], start: str | int) -> T:
+    result = await main(SimulatedClock(start))
+    for _ in range(_SETTLING_PASSES):  # what only has to take note of its end may do so
+        if not _others():
+            return result
+        await asyncio.sleep(0)
+    raise LeftoverTaskError(f"tasks are left running:\n{_describe(_others())}")
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+def _describe(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """Say of each task what it awaits, from its outermost coroutine to the innermost."""
+    lines: list[str] = []
+    for task in sorted(tasks, key=lambda task: task.get_name()):
+        chain: list[str] = []
+        awaited: Any = task.get_coro()
+        while (frame := getattr(awaited, "cr_frame", None)) is not None:
+            chain.append(f"{awaited.__qualname__}:{frame.f_lineno}")
+            awaited = awaited.cr_await
+        lines.append(f"  {task.get_name()}: {' > '.join(chain)}")
+    return "\n".join(lines)
+
+
+def _unless_done(future: asyncio.Future[Any], settle: Callable[[Any], None], value: Any) -> None:
+    if not future.done():
+        settle(value)

@@ -1,0 +1,137 @@
+"""A tool made from an ordinary typed function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, get_type_hints, overload
+
+import msgspec
+
+from watchbell.errors import ToolError
+from watchbell.log.values import decode_typed
+from watchbell.tools.definition import ErrorValue, Run, Tool, ToolExecution
+
+__all__ = ["tool"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    '''Make a tool from a function, by its name, docstring and type hints.
+
+    ```python
+    @tool
+    async def weather(city: str, days: int = 1) -> dict[str, str]:
+        """The forecast for a city, one line a day."""
+        return await forecast(city, days)
+    ```
+
+    Parameters become the JSON Schema and are decoded strictly, nothing is coerced; describe one with
+    `Annotated[int, msgspec.Meta(description="1 to 7", ge=1, le=7)]`. Wrong arguments never reach the
+    function: the model gets `{"code": "invalid_arguments", "message"}` and can repair its call. A first
+    parameter of type `ToolExecution` gets the execution. The result is turned into plain JSON; structs and
+    dataclasses are fine. A plain function runs on the event loop, so it must be quick.
+
+    Args:
+        function: The function, when the decorator is used bare.
+        name: The tool's name, else the function's.
+        description: What the model is told, else the docstring.
+
+    Raises:
+        ToolError: The function cannot become a tool; the message says why.
+    '''
+    if function is not None:
+        return _make(function, name, description)
+    return lambda made: _make(made, name, description)
+
+
+def _make(function: Callable[..., Any], name: str | None, description: str | None) -> Tool:
+    called = name or getattr(function, "__name__", "")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ToolError(f"tool {called!r}: {error}; its type hints must be known at run time") from error
+    parameters = list(inspect.signature(function).parameters.values())
+    wants_execution = bool(parameters) and hints.get(parameters[0].name) is ToolExecution
+    arguments = _arguments(called, parameters[1:] if wants_execution else parameters, hints)
+    return Tool(
+        name=called,
+        description=description or inspect.getdoc(function) or "",
+        parameters=_schema(called, arguments),
+        output=_schema(called, hints["return"]) if hints.get("return", Any) is not Any else None,
+        run=_runner(function, arguments, wants_execution=wants_execution),
+    )
+
+
+def _arguments(name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> type[msgspec.Struct]:
+    fields: list[Any] = []
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolError(f"tool {name!r}: parameter {parameter.name!r} must be one that is passed by name")
+        if parameter.name not in hints:
+            raise ToolError(f"tool {name!r}: parameter {parameter.name!r} needs a type hint")
+        default = () if parameter.default is parameter.empty else (parameter.default,)
+        fields.append((parameter.name, hints[parameter.name], *default))
+    try:
+        return msgspec.defstruct("Arguments", fields, forbid_unknown_fields=True, kw_only=True)
+    except TypeError as error:
+        raise ToolError(f"tool {name!r}: {error}") from error
+
+
+def _runner(function: Callable[..., Any], arguments: type[msgspec.Struct], *, wants_execution: bool) -> Run:
+    has_required = any(field.required for field in msgspec.structs.fields(arguments))
+
+    async def run(execution: ToolExecution, text: str) -> Any:
+        # Some models write nothing, or null, when there is nothing to say.
+        given = "{}" if not has_required and text.strip() in ("", "null") else text
+        try:
+            decoded = decode_typed(given.encode("utf-8", "surrogatepass"), arguments)
+        except ValueError as error:
+            return ErrorValue({"code": "invalid_arguments", "message": f"{error}. Correct the call."})
+        named = {field: getattr(decoded, field) for field in arguments.__struct_fields__}
+        result = function(execution, **named) if wants_execution else function(**named)
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, ErrorValue):
+            return ErrorValue(msgspec.to_builtins(result.value, str_keys=True))
+        return msgspec.to_builtins(result, str_keys=True)
+
+    return run
+
+
+def _schema(name: str, shape: Any) -> dict[str, Any]:
+    try:
+        (schema,), components = msgspec.json.schema_components([shape], ref_template="{name}")
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"tool {name!r}: {error}") from error
+    inlined = _inline(name, schema, components, ())
+    inlined.pop("title", None)
+    return inlined
+
+
+def _inline(name: str, node: Any, components: dict[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_inline(name, item, components, inside) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, Any]", node)
+    target = schema.get("$ref")
+    if target in components:
+        if target in inside:
+            raise ToolError(f"tool {name!r}: type {target} holds itself, which no provider's schema allows")
+        return _inline(name, components[target], components, (*inside, target))
+    return {
+        key: _inline(name, value, components, inside)
+        for key, value in schema.items()
+        # A union's discriminator maps to the components that are inlined here. (A property may be called so.)
+        if not (key == "discriminator" and "mapping" in value)
+    }

@@ -1,0 +1,213 @@
+"""A context gives services, carries events, and undoes in reverse what was done through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from watchbell.context import Context, Plugin
+from watchbell.errors import CompositionError
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+class Recorder:
+    """A plugin that writes down when it comes and goes."""
+
+    def __init__(self, name: str, seen: list[str], requires: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.requires = requires
+        self.seen = seen
+
+    @asynccontextmanager
+    async def install(self, ctx: Context) -> AsyncIterator[None]:
+        ctx.provide(self.name, self)
+        self.seen.append(f"+{self.name}")
+        yield
+        self.seen.append(f"-{self.name}")
+
+
+def test_a_service_is_seen_from_its_scope_and_below_until_that_ends() -> None:
+    async def main() -> None:
+        root = Context()
+        root.provide("clock", "root's")
+        async with root.child() as child:
+            assert child.clock == "root's"
+            child.provide("clock", "child's")
+            child.provide("tools", "child's")
+            assert child.child().clock == "child's"
+            assert root.clock == "root's"
+            assert not root.has("tools")
+        assert not child.has("tools")
+        assert child.clock == "root's"
+
+    run(main())
+
+
+def test_a_missing_service_is_named() -> None:
+    ctx = Context()
+    with pytest.raises(CompositionError, match="'sessions'"):
+        _ = ctx.sessions
+    assert not ctx.has("sessions")
+    with pytest.raises(AttributeError):
+        _ = ctx._nothing
+
+
+def test_a_service_is_provided_once_in_a_scope() -> None:
+    ctx = Context()
+    ctx.provide("clock", 1)
+    with pytest.raises(CompositionError, match="twice"):
+        ctx.provide("clock", 2)
+    assert ctx.has("clock")
+
+
+def test_events_reach_every_scope_in_order_of_subscription() -> None:
+    async def main() -> None:
+        root, seen = Context(), list[str]()
+        child = root.child()
+        root.on("x", lambda value: seen.append(f"root {value}"))
+        child.on("x", lambda value: seen.append(f"child {value}"))
+        child.emit("x", 1)
+        await child.aclose()
+        root.emit("x", 2)
+        root.emit("nobody listens")
+        assert seen == ["root 1", "child 1", "root 2"]
+
+    run(main())
+
+
+def test_a_subscription_can_end_early_and_ends_nobody_elses() -> None:
+    async def main() -> None:
+        root, seen = Context(), list[int]()
+        first, second = root.child(), root.child()
+        end = first.on("x", seen.append)
+        second.on("x", seen.append)
+        end()
+        end()
+        await first.aclose()
+        root.emit("x", 1)
+        assert seen == [1]
+
+    run(main())
+
+
+def test_a_handler_may_end_its_subscription_while_it_is_called() -> None:
+    ctx, seen = Context(), list[str]()
+
+    def once() -> None:
+        seen.append("once")
+        end()
+
+    end = ctx.on("x", once)
+    ctx.on("x", lambda: seen.append("always"))
+    ctx.emit("x")
+    ctx.emit("x")
+    assert seen == ["once", "always", "always"]
+
+
+def test_a_handlers_exception_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    ctx, seen = Context(), list[str]()
+    ctx.on("x", lambda: 1 / 0)
+    ctx.on("x", lambda: seen.append("next"))
+    ctx.emit("x")
+    assert seen == ["next"]
+    assert "a handler of x failed" in caplog.text
+
+
+def test_a_gathering_gives_all_results_in_order() -> None:
+    async def main() -> None:
+        ctx = Context()
+        assert await ctx.gather("x", 1) == []
+
+        async def slow(value: int) -> str:
+            await asyncio.sleep(0)
+            return f"slow {value}"
+
+        async def fast(value: int) -> str:
+            return f"fast {value}"
+
+        ctx.on("x", slow)
+        assert await ctx.gather("x", 1) == ["slow 1"]
+        ctx.on("x", fast)
+        assert await ctx.gather("x", 2) == ["slow 2", "fast 2"]
+
+    run(main())
+
+
+def test_a_gathering_fails_with_the_first_failure_after_all_have_ended() -> None:
+    async def main() -> None:
+        ctx, ended = Context(), list[str]()
+
+        async def fail() -> None:
+            raise LookupError("first")
+
+        async def slow() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            ended.append("slow")
+            raise KeyError("second")
+
+        ctx.on("x", fail)
+        with pytest.raises(LookupError, match="first"):
+            await ctx.gather("x")
+        ctx.on("x", slow)
+        with pytest.raises(LookupError, match="first"):
+            await ctx.gather("x")
+        assert ended == ["slow"]
+
+    run(main())
+
+
+def test_a_plugin_is_installed_until_its_scope_ends_in_reverse_order() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+        async with Context() as ctx:
+            first = Recorder("first", seen)
+            assert isinstance(first, Plugin)
+            await ctx.load(first)
+            await ctx.load(Recorder("second", seen, ("first",)))
+            ctx.defer(lambda: seen.append("-deferred"))
+            child = ctx.child()
+            await child.load(Recorder("third", seen, ("first", "second")))
+        assert seen == ["+first", "+second", "+third", "-third", "-deferred", "-second", "-first"]
+
+    run(main())
+
+
+def test_all_that_a_plugin_misses_is_named_and_it_is_not_installed() -> None:
+    async def main() -> None:
+        ctx, seen = Context(), list[str]()
+        ctx.provide("tools", 1)
+        with pytest.raises(CompositionError, match="'schedule' requires sessions, agents,"):
+            await ctx.load(Recorder("schedule", seen, ("sessions", "tools", "agents")))
+        assert seen == []
+
+    run(main())
+
+
+def test_a_part_that_fails_to_end_does_not_keep_others_from_it() -> None:
+    async def main() -> None:
+        ended: list[str] = []
+
+        async def fail() -> None:
+            raise LookupError("broken end")
+
+        root = Context()
+        root.defer(lambda: ended.append("root"))
+        for name in ("a", "b", "c"):
+            child = root.child()
+            child.defer(lambda name=name: ended.append(name))
+            if name == "b":
+                child.defer_async(fail)
+        with pytest.raises(LookupError, match="broken end"):
+            await root.aclose()
+        await root.aclose()
+        assert ended == ["c", "b", "a", "root"]
+
+    run(main())
