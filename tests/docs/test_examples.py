@@ -4,7 +4,7 @@
 - ```` ```console ```` shows commands after `$ ` (going on after `> `) and their output, in which `...` stands
   for any text. Without shown output a command only has to succeed. All commands of a block share a folder.
 - ```` ```sh ```` is a script that has to succeed.
-- `skip=REASON` after the language, with `_` for a blank, keeps a block from running; so does a command that
+- `skip=REASON` after the language, with `-` for a blank, keeps a block from running; so does a command that
   fetches or builds the project itself. Other languages are not examples.
 """
 
@@ -43,7 +43,7 @@ class Example:
     def skip_reason(self) -> str | None:
         """Why the block does not run here, or None when it does."""
         if marked := re.search(r"\bskip=(\S+)", self.info):
-            return marked[1].replace("_", " ")
+            return marked[1].replace("-", " ")
         if self.language != "python" and BUILDS_THE_PROJECT.search(self.body):
             return "fetches or builds the project itself"
         return None

@@ -151,13 +151,13 @@ def test_an_observers_failure_is_reported_and_hides_no_batch() -> None:
     reported: list[Exception] = []
     session = begin(reported=reported)
     seen: list[int] = []
-    session.observe(lambda _: 1 / 0)  # pyright: ignore[reportArgumentType]
+    session.observe(lambda _: 1 / 0)
     session.observe(lambda batch: seen.append(len(batch)))
     session.append("turn/start", {})
     assert seen == [1]
     assert [type(error) for error in reported] == [ZeroDivisionError]
     silent = begin()
-    silent.observe(lambda _: 1 / 0)  # pyright: ignore[reportArgumentType]
+    silent.observe(lambda _: 1 / 0)
     assert silent.append("turn/start", {}).seq == 0
 
 

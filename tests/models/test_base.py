@@ -58,7 +58,11 @@ def test_chunks_fold_into_blocks_by_index_although_blocks_overlap() -> None:
         UsageChunk({"inputTokens": 3}),
         Finish(FinishReason("tool-calls")),
     )
-    assert answer.blocks() == (ReasoningBlock("Think."), TextBlock("Hello"), ToolCallBlock("a", "t", '{"x":1}'))
+    assert answer.blocks() == (
+        ReasoningBlock("Think."),
+        TextBlock("Hello"),
+        ToolCallBlock("a", "t", '{"x":1}'),
+    )
     assert answer.tool_calls() == (ToolCallBlock("a", "t", '{"x":1}'),)
     assert answer.usage == {"inputTokens": 3}
     assert answer.finish == FinishReason("tool-calls")
@@ -100,7 +104,9 @@ def test_a_chunk_comes_back_with_the_id_that_the_message_will_have() -> None:
     answer = assemble(*whole_call(0, "a"))
     assert answer.add(piece(1, "a", "{")) == piece(1, "a-2", "{")
     assert answer.add(piece(1, "", "}")) == piece(1, "a-2", "}")
-    assert answer.add(BlockEnd(1, ToolCallBlock("a", "t", "{}"))) == BlockEnd(1, ToolCallBlock("a-2", "t", "{}"))
+    assert answer.add(BlockEnd(1, ToolCallBlock("a", "t", "{}"))) == BlockEnd(
+        1, ToolCallBlock("a-2", "t", "{}")
+    )
     text = TextDelta(2, "x")
     assert answer.add(text) is text
 

@@ -363,7 +363,7 @@ def test_an_observers_failure_is_logged_and_reaches_nobody(caplog: pytest.LogCap
     async def main(clock: SimulatedClock) -> None:
         program = Program(clock)
         session = await program.sessions.create("a")
-        session.observe(lambda _: 1 / 0)  # pyright: ignore[reportArgumentType]
+        session.observe(lambda _: 1 / 0)
         turn(session, 1)
         await program.sessions.aclose()
         assert len(program.disk.events("a")) == 1

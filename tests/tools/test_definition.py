@@ -16,7 +16,13 @@ async def answer(execution: ToolExecution, text: str) -> str:
 
 
 def make(**changes: Any) -> Tool:
-    fields = {"name": "echo", "description": "Says it again.", "parameters": EMPTY, "output": None, "run": answer}
+    fields = {
+        "name": "echo",
+        "description": "Says it again.",
+        "parameters": EMPTY,
+        "output": None,
+        "run": answer,
+    }
     return Tool(**{**fields, **changes})
 
 

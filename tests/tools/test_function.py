@@ -79,7 +79,9 @@ def test_its_arguments_are_decoded_and_its_result_is_plain_json() -> None:
         ("not json", "Expecting value"),
     ],
 )
-def test_wrong_arguments_never_reach_it_and_the_model_is_told_what_is_wrong(text: str, complaint: str) -> None:
+def test_wrong_arguments_never_reach_it_and_the_model_is_told_what_is_wrong(
+    text: str, complaint: str
+) -> None:
     value = run(weather, text)
     assert isinstance(value, ErrorValue)
     assert value.value["code"] == "invalid_arguments"
@@ -140,7 +142,7 @@ def test_unions_of_structs_need_no_references() -> None:
 
 
 def test_what_cannot_become_a_tool_is_refused_with_the_reason() -> None:
-    def untyped(city) -> None:  # noqa: ANN001 - that is the point
+    def untyped(city) -> None:
         """Doc."""
 
     def spread(*cities: str) -> None:

@@ -155,7 +155,9 @@ def test_a_runaway_tool_name_is_not_repeated_whole() -> None:
     assert len(outcome.text) < 200
 
 
-def test_an_exception_is_logged_and_the_model_learns_its_class_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_is_logged_and_the_model_learns_its_class_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     outcome = outcome_of(raises(OSError("/home/someone/secret")))
     assert outcome.text == "Tool it failed with OSError; whether it had an effect is not known."
     assert outcome.is_error
@@ -192,7 +194,9 @@ def test_a_call_that_was_aborted_before_it_began_is_not_run() -> None:
         return await registry.execute("it", "{}", call)
 
     outcome = asyncio.run(scenario())
-    assert outcome == ToolOutcome("The call was cancelled.", "The call was cancelled.", is_error=True, error=ABORTED)
+    assert outcome == ToolOutcome(
+        "The call was cancelled.", "The call was cancelled.", is_error=True, error=ABORTED
+    )
 
 
 def test_a_tool_that_gives_up_on_an_abort_has_the_same_outcome() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
 from watchbell.agent.inbox import Inbox
-from watchbell.errors import AgentBusyError, AgentClosedError
+from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
 
@@ -82,7 +83,6 @@ class Agent:
         self._transcript = Transcript()
         self._reservation: Reservation | None = None
         self._quiet: set[str] = set()
-        self._children: list[Agent] = []
         self._started = False
         self._closing = False
         self._idle = asyncio.Event()
@@ -162,15 +162,23 @@ class Agent:
     def send(
         self, content: str | Message, target: Target, *, source: dict[str, Any] | None = None, wake: bool = True
     ) -> Message:
-        """Append a message to a pending list; `followup`, `steer` and `inject` are its common forms."""
+        """Append a message to a pending list; `followup`, `steer` and `inject` are its common forms.
+
+        Raises:
+            AgentClosedError: The agent was disposed.
+            InvalidEventError: The message has no id, one that is pending already, or is not of role `user`.
+        """
         if self._closing:
             raise AgentClosedError(f"agent {self.id!r} was disposed; resume its session for a new one")
         message = content
         if isinstance(message, str):
             message = Message(self.new_id(), "user", PERSON if source is None else source, (TextBlock(message),))
+        inbox = self.inbox
+        if message.role != "user" or not message.id or inbox.find(message.id) is not None:
+            raise InvalidEventError(f"message {message.id!r} needs role user, and an id that no pending one has")
         if not wake:
             self._quiet.add(message.id)
-        self.session.append_batch([self.inbox.insert([message], target)])
+        self.session.append_batch([inbox.insert([message], target)])
         return message
 
     def cancel(self, *, discard_pending: bool = False, kind: str = "user") -> None:
@@ -180,7 +188,7 @@ class Agent:
             discard_pending: Drop the messages that wait, too. Retained ones (reminders) always stay.
             kind: Who cancelled: `user`, `parent` or `hook`.
         """
-        if discard_pending:
+        if discard_pending and not self._closing:
             inbox = self.inbox
             pending = [m.id for m in (*inbox.next_turn, *inbox.next_step) if not m.retained]
             self.session.append_batch(inbox.remove(pending, canceled=True))
@@ -195,7 +203,12 @@ class Agent:
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` each time the agent has become idle; the function returned ends that."""
         self._idle_listeners.append(listener)
-        return lambda: self._idle_listeners.remove(listener)
+
+        def end() -> None:
+            with suppress(ValueError):
+                self._idle_listeners.remove(listener)
+
+        return end
 
     def reserve_turn_admission(self) -> Reservation | None:
         """Claim the idle agent, or return None when a turn or another task owns it or input waits for a turn.
@@ -225,18 +238,16 @@ class Agent:
         Raises:
             PersistenceError: Its last events could not be stored; everything else was released.
         """
-        if self._closing:
-            return
+        try:
+            await self.stop()
+        finally:
+            await self.ctx.aclose()
+
+    async def stop(self) -> None:
+        """Abort the turn and begin no other one; `aclose` goes on to take the scope down."""
         self._closing = True
         self._idle.set()
-        for child in self._children:
-            await child.aclose()
         await self._driver.aclose()
-        await self.ctx.aclose()
-
-    def adopt(self, child: Agent) -> None:
-        """End `child` before this agent ends."""
-        self._children.append(child)
 
     def start(self) -> None:
         """Let turns begin. The registry calls it once everyone has heard of the agent."""

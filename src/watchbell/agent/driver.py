@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from watchbell.agent.entry import Entry
 from watchbell.agent.takeups import TakeUps
 from watchbell.agent.turn import Turn, TurnAbortedError
-from watchbell.errors import PersistenceError
 from watchbell.log.repair import last_turn
 
 if TYPE_CHECKING:
@@ -61,13 +60,17 @@ class Driver:
     def start(self) -> None:
         """Run turns, in a task of their own, until there is no work."""
         if self._task is None:
+            self._take_ups_wait = False
             self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
 
     def cancel(self, kind: str) -> None:
-        """Cancel the running turn, or the one being prepared."""
-        turn = self._turn or self._preparing
-        if turn is not None:
-            turn.cancel(kind)
+        """Cancel the running turn; of one that is about to begin, drop what people had queued for it."""
+        if self._turn is not None:
+            self._turn.cancel(kind)
+        elif self._task is not None:
+            self._discard_next()
+            if self._preparing is not None:
+                self._preparing.cancel(kind)
 
     async def aclose(self) -> None:
         """Abort the running turn as disposed and wait for its end."""
@@ -77,7 +80,7 @@ class Driver:
         self.cancel("disposed")
         if self._turn is None:
             task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait([task])
 
     async def _drive(self) -> None:
         pause = FIRST_PAUSE_SECONDS
@@ -87,7 +90,7 @@ class Driver:
                     await self._run_turn()
                     pause = FIRST_PAUSE_SECONDS
                 except TurnAbortedError:
-                    self._discard_cancelled()
+                    continue  # before anything was claimed; what may not be dropped is tried again
                 except Exception:
                     _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
                     await asyncio.sleep(pause)
@@ -103,7 +106,9 @@ class Driver:
             return
         turn = self._preparing = Turn(self._agent, self._last_turn + 1)
         try:
-            plan = await turn.until_aborted(self._entry.prepare(opens_turn=take_up is None))
+            plan = await turn.prepare(self._entry, opens_turn=take_up is None)
+            if take_up is None and not plan.messages:
+                return  # all of it was withdrawn meanwhile
             opened = self._entry.enter_turn(turn.number, plan, take_up)
         finally:
             self._preparing = None
@@ -123,12 +128,12 @@ class Driver:
         """Whether the storage confirms all there is; a try to take up is not spent on one that does not."""
         try:
             return await self._agent.sessions.flush(self._agent.session)
-        except PersistenceError:
+        except Exception:  # noqa: BLE001 - a listener may be anybody's; whatever it raises, nothing is certain
             return False
 
-    def _discard_cancelled(self) -> None:
-        """Drop what people had queued for the turn that was cancelled while it was prepared."""
-        if self._agent.is_closing:
+    def _discard_next(self) -> None:
+        """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""
+        if self._agent.is_closing or self._due_take_up() is not None:
             return
         messages = self._entry.pending(opens_turn=True)
         self._agent.session.append_batch(

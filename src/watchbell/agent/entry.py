@@ -72,13 +72,20 @@ class Entry:
         inbox = self._agent.inbox
         return (*inbox.next_turn[:1], *inbox.next_step) if opens_turn else inbox.next_step
 
-    async def prepare(self, *, opens_turn: bool) -> StepPlan:
-        """Assemble a step, anew until its messages did not change while the hooks ran."""
-        while True:
-            plan = StepPlan(self.pending(opens_turn=opens_turn), opens_turn=opens_turn)
-            await self._agent.ctx.gather("step/prepare", self._agent, plan)
-            if plan.messages == self.pending(opens_turn=opens_turn):
-                return plan
+    async def assemble(self, *, opens_turn: bool) -> StepPlan:
+        """Return what would enter now, after the hooks have seen it."""
+        plan = StepPlan(self.pending(opens_turn=opens_turn), opens_turn=opens_turn)
+        await self._agent.ctx.gather("step/prepare", self._agent, plan)
+        return plan
+
+    def is_current(self, plan: StepPlan) -> bool:
+        """Whether the messages of a plan are still those that would enter."""
+        return plan.messages == self.pending(opens_turn=plan.opens_turn)
+
+    def discard(self, plan: StepPlan) -> None:
+        """Take out of the inbox what hooks rejected."""
+        rejected = [message.id for message in plan.rejected]
+        self._session.append_batch(self._agent.inbox.remove(rejected, canceled=True))
 
     def enter_turn(self, number: int, plan: StepPlan, take_up: TakeUp | None = None) -> bool:
         """Append the beginning of turn `number` as one batch: claim, `step/start`, messages, request.
@@ -101,8 +108,7 @@ class Entry:
         self._append_step(turn, step, plan, [])
 
     def _append_step(self, turn: int, step: int, plan: StepPlan, lead: list[Draft]) -> None:
-        if plan.rejected:
-            self._session.append_batch(self._agent.inbox.remove([m.id for m in plan.rejected], canceled=True))
+        self.discard(plan)
         claims = self._agent.inbox.remove([message.id for message in plan.accepted])
         entered = [Draft("user/message", message, None, "append") for message in (*plan.head, *plan.accepted)]
         start = Draft("step/start", StepMark(turn, step))

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from watchbell.agent.agent import Agent
 from watchbell.agent.opening import plan_opening
-from watchbell.errors import PersistenceError, SessionNotFoundError
+from watchbell.errors import AgentClosedError, PersistenceError, SessionNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,8 @@ class AgentRegistry:
             SessionExistsError: The id is taken.
             SettingsError: The id is empty or `cwd` is not absolute.
         """
-        return self._open(await self._ctx.sessions.create(session_id, cwd=cwd), self._ctx, model, system)
+        session = await self._ctx.sessions.create(session_id, cwd=cwd)
+        return await self._open(session, self._ctx, model, system)
 
     async def resume(
         self, session_id: str, *, model: ChatModel | None = None, system: str | None = None
@@ -86,7 +87,7 @@ class AgentRegistry:
             CorruptLogError, UnsupportedLogError: Its log cannot be used; it is as it was.
         """
         session = await self._ctx.sessions.resume(session_id)
-        return await self._open_or_close(session, self._ctx, model, system)
+        return await self._open(session, self._ctx, model, system)
 
     async def open(
         self,
@@ -119,7 +120,7 @@ class AgentRegistry:
         """
         source = parent.session if isinstance(parent, Agent) else parent
         session = await self._ctx.sessions.fork(source, session_id, at=at)
-        return await self._open_or_close(session, self._ctx, model, system)
+        return await self._open(session, self._ctx, model, system)
 
     async def create_child(
         self,
@@ -129,7 +130,11 @@ class AgentRegistry:
         model: ChatModel | None = None,
         system: str | None = None,
     ) -> Agent:
-        """Begin a child agent with a session of its own; it ends with its parent."""
+        """Begin a child agent with a session of its own; it ends with its parent.
+
+        Raises:
+            AgentClosedError: The parent was disposed.
+        """
         header = parent.session.header
         session = await self._ctx.sessions.create(
             session_id,
@@ -138,9 +143,10 @@ class AgentRegistry:
             origin="subagent",
             delegation_depth=header.delegation_depth + 1,
         )
-        child = self._open(session, parent.ctx, model or parent.model, system)
-        parent.adopt(child)
-        return child
+        if parent.is_closing:
+            await self._ctx.sessions.close(session)
+            raise AgentClosedError(f"agent {parent.id!r} was disposed; it can have no more children")
+        return await self._open(session, parent.ctx, model or parent.model, system)
 
     async def aclose(self) -> None:
         """Dispose of all agents, newest first.
@@ -157,40 +163,38 @@ class AgentRegistry:
         if failures:
             raise failures[0]
 
-    async def _open_or_close(
+    async def _open(
         self, session: Session, scope: Context, model: ChatModel | None, system: str | None
     ) -> Agent:
-        try:
-            return self._open(session, scope, model, system)
-        except BaseException:
-            await self._ctx.sessions.close(session)
-            raise
-
-    def _open(self, session: Session, scope: Context, model: ChatModel | None, system: str | None) -> Agent:
         """Make the agent of an opened session and announce it, without a pause in between."""
-        opening = plan_opening(session)
-        if opening:
-            session.append_batch(opening)
         ctx = scope.child()
-        ctx.defer_async(lambda: self._end(agent))
-        agent = Agent(
-            session,
-            ctx,
-            model=model or self._model,
-            system=self._system if system is None else system,
-            max_steps=self._max_steps,
-            new_id=self._new_id,
-        )
-        self._live[session.id] = agent
-        self._ctx.emit("agent/created", agent)
-        agent.start()
+        ctx.defer_async(lambda: self._end(session))
+        try:
+            session.append_batch(plan_opening(session))
+            agent = Agent(
+                session,
+                ctx,
+                model=model or self._model,
+                system=self._system if system is None else system,
+                max_steps=self._max_steps,
+                new_id=self._new_id,
+            )
+            self._live[session.id] = agent
+            self._ctx.emit("agent/created", agent)
+            agent.start()
+        except BaseException:
+            await ctx.aclose()
+            raise
         return agent
 
-    async def _end(self, agent: Agent) -> None:
-        """Close a disposed agent's session; runs after all else of its scope was undone."""
-        await agent.aclose()
-        self._live.pop(agent.id, None)
+    async def _end(self, session: Session) -> None:
+        """Close the session of an agent that ended, or never began; all else of its scope was undone."""
+        agent = self._live.get(session.id)
+        if agent is not None:
+            await agent.stop()
+            del self._live[session.id]
         try:
-            await self._ctx.sessions.close(agent.session)
+            await self._ctx.sessions.close(session)
         finally:
-            self._ctx.emit("agent/disposed", agent)
+            if agent is not None:
+                self._ctx.emit("agent/disposed", agent)

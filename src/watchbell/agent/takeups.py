@@ -31,7 +31,7 @@ class TakeUps:
         self._attempts: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._turn_start: int | None = None
-        self._taken_up: str | None = None
+        self._taken_up: tuple[str, int] | None = None  # the message, and the seq of its take-up
         self._watermark = owned_from
 
     def advance(self, log: EventLog) -> TakeUps:
@@ -40,10 +40,13 @@ class TakeUps:
             self._watermark = event.seq + 1
             match event.type:
                 case "watchbell/take-up":
-                    self._taken_up = event.data["messageId"]
-                    self._attempts[self._taken_up] = self._attempts.get(self._taken_up, 0) + 1
+                    message_id = event.data["messageId"]
+                    self._taken_up = message_id, event.seq
+                    self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
                 case "turn/start":
                     self._turn_start = event.seq
+                    if self._taken_up is not None and self._taken_up[1] != event.seq - 1:
+                        self._taken_up = None  # torn off its turn by a crash
                 case _:
                     self._end_turn(log, event)
         self._watermark = len(log)
@@ -52,7 +55,9 @@ class TakeUps:
     def due(self) -> TakeUp | None:
         """Return the take-up that comes next, None when no turn has to be taken up."""
         for message_id in self._due:
-            return TakeUp(message_id, self._attempts.get(message_id, 0) + 1)
+            attempts = self._attempts.get(message_id, 0)
+            if attempts < MAX_TAKE_UPS:
+                return TakeUp(message_id, attempts + 1)
         return None
 
     def _end_turn(self, log: EventLog, end: Event) -> None:
@@ -64,11 +69,10 @@ class TakeUps:
         if taken_up is None and not unanswered:
             return
         events = list(log.span(start, end.seq))
-        message_id = taken_up or _opener(events)
+        message_id = _opener(events) if taken_up is None else taken_up[0]
         if message_id is None:
             return
-        again = unanswered and not any(_holds_text(event) for event in events)
-        if again and self._attempts.get(message_id, 0) < MAX_TAKE_UPS:
+        if unanswered and not any(_holds_text(event) for event in events):
             self._due[message_id] = None
         else:
             self._due.pop(message_id, None)

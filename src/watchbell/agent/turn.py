@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.entry import Entry
+    from watchbell.agent.entry import Entry, StepPlan
     from watchbell.log.events import Event
     from watchbell.tools.registry import ToolOutcome
 
@@ -74,13 +74,15 @@ class Turn:
                 step_open = False
                 if reason is None and self._step >= self._agent.max_steps:
                     reason = _error("STEP_LIMIT", f"the turn was stopped after {self._step} steps")
-                if reason is None or (reason["kind"] == "completed" and self._agent.has_waking_step):
-                    plan = await self.until_aborted(entry.prepare(opens_turn=False))
-                    entry.enter_step(self.number, self._step + 1, plan)
-                    self._step += 1
-                    step_open = True
-                    continue
-                break
+                if reason is not None and (reason["kind"] != "completed" or not self._agent.has_waking_step):
+                    break
+                plan = await self.prepare(entry, opens_turn=False)
+                if reason is not None and not plan.accepted:
+                    entry.discard(plan)
+                    break
+                entry.enter_step(self.number, self._step + 1, plan)
+                self._step += 1
+                step_open = True
         except TurnAbortedError:
             reason = {"kind": "aborted", "reason": {"kind": self._abort_kind}}
         except PersistenceError:
@@ -92,6 +94,21 @@ class Turn:
             reason = _error("INTERNAL_ERROR", f"the turn failed: {type(error).__name__}")
         ends = [Draft("step/end", StepMark(self.number, self._step))] if step_open else []
         self._session.append_batch([*ends, Draft("turn/end", TurnEnd(self.number, reason))])
+
+    async def prepare(self, entry: Entry, *, opens_turn: bool) -> StepPlan:
+        """Assemble the next step, anew until its messages did not change meanwhile.
+
+        Nothing may be awaited between the return and the claim of these messages.
+
+        Raises:
+            TurnAbortedError: The turn was aborted.
+        """
+        while True:
+            plan = await self.until_aborted(entry.assemble(opens_turn=opens_turn))
+            if self.signal.aborted:  # while the end of the assembling was on its way here
+                raise TurnAbortedError
+            if entry.is_current(plan):
+                return plan
 
     async def until_aborted(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, cancelling it when the turn is aborted.
@@ -115,8 +132,7 @@ class Turn:
 
     async def _answer(self) -> dict[str, Any] | None:
         """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
-        if not await self.until_aborted(self._agent.sessions.flush(self._session)):
-            raise PersistenceError("no storage acknowledged the message")
+        await self._confirm()
         answer, finish = await self._stream()
         calls = answer.tool_calls()
         self._call_ids.update(call.id for call in calls)
@@ -124,6 +140,21 @@ class Turn:
             await self._run_calls(calls)
             return None
         return {"kind": "max-tokens" if finish.kind == "max-tokens" else "completed"}
+
+    async def _confirm(self) -> None:
+        """Wait until all that the model will be asked about is durable.
+
+        Raises:
+            PersistenceError: That is not certain.
+        """
+        try:
+            acknowledged = await self.until_aborted(self._agent.sessions.flush(self._session))
+        except TurnAbortedError:
+            raise
+        except Exception as error:
+            raise PersistenceError("the storage did not confirm the message") from error
+        if not acknowledged:
+            raise PersistenceError("no storage acknowledged the message")
 
     async def _stream(self) -> tuple[AnswerAssembler, FinishReason]:
         answer = AnswerAssembler(self._call_ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 from watchbell.agent.registry import AgentRegistry
 from watchbell.clock import SystemClock
@@ -11,7 +12,7 @@ from watchbell.storage.sessions import Sessions
 from watchbell.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from watchbell.clock import Clock
@@ -43,6 +44,7 @@ class Host:
         tools: Tools that every agent gets.
         system: System prompt of every agent that is not given one.
         clock: Wall time; the system's by default.
+        new_id: Makes the ids of sessions and messages that are not given one; random ones by default.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Host:
         tools: Sequence[Tool] = (),
         system: str | None = None,
         clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
     ) -> None:
         self._storage = storage
         self._model = model
@@ -61,6 +64,7 @@ class Host:
         self._tools = tuple(tools)
         self._system = system
         self._clock = clock or SystemClock()
+        self._new_id = new_id or (lambda: uuid4().hex)
         self._ctx = Context()
 
     @property
@@ -89,13 +93,13 @@ class Host:
             ctx.provide("clock", self._clock)
             ctx.provide("session_persistence", self._storage)
             ctx.defer_async(self._storage.aclose)
-            sessions = Sessions(ctx, self._storage, self._clock)
+            sessions = Sessions(ctx, self._storage, self._clock, new_id=self._new_id)
             ctx.provide("sessions", sessions)
             ctx.defer_async(sessions.aclose)
             tools = ToolRegistry()
             ctx.provide("tools", tools)
             tools.register_all(self._tools, ctx)
-            agents = AgentRegistry(ctx, model=self._model, system=self._system)
+            agents = AgentRegistry(ctx, model=self._model, system=self._system, new_id=self._new_id)
             ctx.provide("agents", agents)
             for plugin in self._plugins:
                 await ctx.load(plugin)
@@ -110,12 +114,13 @@ class Host:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Dispose of the agents, then of all else, in reverse order of composition.
+        """Dispose of the agents, then of all else, in reverse order of composition. Again, it does nothing.
 
         Raises:
             PersistenceError: Last events of a session could not be stored; everything was released.
         """
         try:
-            await self.agents.aclose()
+            if self._ctx.has("agents"):
+                await self.agents.aclose()
         finally:
             await self._ctx.aclose()

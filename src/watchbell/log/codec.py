@@ -10,37 +10,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, InvalidEventError, UnsupportedLogError
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import (
-    CARRIED_TYPES,
-    SURFACE_TYPES,
-    WRITTEN_TYPES,
-    Event,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-)
+from watchbell.log.events import CARRIED_TYPES, SURFACE_TYPES, WRITTEN_TYPES, Event
+from watchbell.log.packing import PACKED_TYPES, decode_packed, pack
 from watchbell.log.session import FORMAT_VERSION, MAX_ROW_BYTES, MAX_SAFE_INTEGER, SessionHeader
-from watchbell.log.values import MAX_NESTING, decode_json, encode_json, nesting_depth
+from watchbell.log.values import (
+    MAX_NESTING,
+    decode_json,
+    encode_json,
+    mask_surrogates,
+    nesting_depth,
+    unmask_surrogates,
+)
 
 __all__ = ["decode_header", "decode_row", "decode_rows", "encode_header", "encode_rows"]
-
-MIN_RUN = 3
-"""Fewest deltas that share a row."""
-
-MAX_RUN = 1024
-"""Most deltas that share a row, so that reading one of them stays cheap."""
-
-MAX_RUN_BYTES = 1024 * 1024
-"""Most payload bytes that share a row."""
 
 Row: TypeAlias = Event | PackedRow
 
@@ -118,9 +108,6 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
-PACKED_TYPES = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
-"""Types of rows that stand for a run of `assistant/chunk` events."""
-
 _KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
 _MESSAGE_TYPES = frozenset({"user/message", "agent/inbox/spliced"})
 _PLAIN_TYPES = _KNOWN_TYPES - SURFACE_TYPES - _MESSAGE_TYPES
@@ -187,6 +174,17 @@ def _decode(line: bytes) -> Row:
         return event
     _check_event(event, line)
     return event
+
+
+def _decode_packed(line: bytes, reason: str) -> PackedRow:
+    """Decode a row that is no plain event, for that `reason`."""
+    try:
+        packed = decode_packed(line)
+    except msgspec.DecodeError as error:
+        packed = _decode_masked(line, str(error))
+    if not isinstance(packed, PackedRow):
+        raise CorruptLogError(f"malformed event: {reason}")
+    return packed
 
 
 def _check_utf8(line: bytes) -> None:
@@ -285,7 +283,7 @@ def _decode_masked(line: bytes, reason: str) -> Row:
     """Decode a row that msgspec refuses for `reason`: all it may have against it is a lone surrogate."""
     if not line:
         raise CorruptLogError("a blank line")
-    masked, mark = _mask(line)
+    masked, mark = mask_surrogates(line)
     if masked == line:
         raise CorruptLogError(reason)
     row = _decode(masked)
@@ -293,167 +291,10 @@ def _decode_masked(line: bytes, reason: str) -> Row:
         return msgspec.structs.replace(row, raw=line)
     if row.type not in _KNOWN_TYPES:
         raise CorruptLogError("a surrogate in an unknown type of event")
-    return msgspec.structs.replace(row, raw=_unmask(row.raw, mark))
-
-
-def _mask(line: bytes) -> tuple[bytes, bytes]:
-    """Put a mark for what begins each surrogate's escape, so that msgspec takes it for other text.
-
-    The mark is valid JSON, also behind a backslash that escapes another one, and `line` has it nowhere; so
-    the text comes back as it was.
-    """
-    number = 0
-    while (mark := b"\\u0000[%d]" % number) in line:
-        number += 1
-    return line.replace(b"\\ud", mark + b"d").replace(b"\\uD", mark + b"D"), mark
-
-
-def _unmask(raw: bytes | Raw, mark: bytes) -> Raw:
-    return Raw(bytes(raw).replace(mark, b"\\u"))
-
-
-# --- packed rows, read -----------------------------------------------------------------------------------
-
-
-class _Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    turn: int
-    step: int
-    index: int
-    dt: list[int]
-
-
-class _TextRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    texts: list[str]
-
-
-class _CallRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    id: str
-    name: str | UnsetType = UNSET
-    args: list[str]
-
-
-class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    seq0: int
-    time0: int
-
-
-class _TextChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="text-chunks"):
-    data: _TextRun
-
-
-class _ReasoningChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="reasoning-chunks"):
-    data: _TextRun
-
-
-class _CallChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="tool-call-chunks"):
-    data: _CallRun
-
-
-_Chunks: TypeAlias = _TextChunks | _ReasoningChunks | _CallChunks
-_Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
-
-
-class _DeltaEvent(msgspec.Struct, frozen=True):
-    """An `assistant/chunk` payload that can share a row."""
-
-    turn: int
-    step: int
-    chunk: _Delta
-
-
-class _Typed(msgspec.Struct):
-    type: str
-
-
-_decode_chunks = msgspec.json.Decoder(_Chunks).decode
-_decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
-
-
-def _decode_packed(line: bytes, reason: str) -> PackedRow:
-    """Check a row that is no plain event: a packed one, or (for that `reason`) corrupt."""
-    try:
-        kind = msgspec.json.decode(line, type=_Typed).type
-    except msgspec.DecodeError:
-        kind = ""
-    if kind not in PACKED_TYPES:
-        raise CorruptLogError(f"malformed event: {reason}")
-    try:
-        chunks = _decode_chunks(line)
-    except msgspec.DecodeError as error:
-        raise CorruptLogError(f"malformed {kind!r} row: {error}") from error
-    problem = _find_problem(chunks)
-    if not problem and len(_encode(chunks)) != len(line) and _repeats_a_key(line):
-        problem = "a key stands there twice"
-    if problem:
-        raise CorruptLogError(f"malformed {kind!r} row: {problem}")
-    return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, _unpack)
-
-
-def _find_problem(chunks: _Chunks) -> str | None:
-    data = chunks.data
-    texts = data.args if isinstance(data, _CallRun) else data.texts
-    if len(texts) != len(data.dt) + 1:
-        return f"{len(texts)} members, {len(data.dt)} gaps"
-    counters = (chunks.seq0, chunks.seq0 + len(data.dt), data.turn, data.step, data.index)
-    if not all(0 <= number <= MAX_SAFE_INTEGER for number in counters):
-        return "a number is out of range"
-    if not all(abs(time) <= MAX_SAFE_INTEGER for time in accumulate(data.dt, initial=chunks.time0)):
-        return "a time is out of range"
-    return None
-
-
-def _repeats_a_key(line: bytes) -> bool:
-    repeats = False
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal repeats
-        repeats = repeats or len({key for key, _ in pairs}) != len(pairs)
-
-    json.loads(line, object_pairs_hook=look)
-    return repeats
-
-
-def _unpack(line: bytes) -> Sequence[Event]:
-    try:
-        chunks, mark = _decode_chunks(line), None
-    except msgspec.DecodeError:
-        masked, mark = _mask(line)
-        chunks = _decode_chunks(masked)
-    data = chunks.data
-    times = accumulate(data.dt, initial=chunks.time0)
-    raws = (Raw(_encode(_DeltaEvent(data.turn, data.step, delta))) for delta in _deltas(chunks))
-    if mark is not None:
-        raws = (_unmask(raw, mark) for raw in raws)
-    return [
-        Event("assistant/chunk", chunks.seq0 + k, time, raw)
-        for k, (time, raw) in enumerate(zip(times, raws, strict=True))
-    ]
-
-
-def _deltas(chunks: _Chunks) -> Iterator[_Delta]:
-    if isinstance(chunks, _CallChunks):
-        run = chunks.data
-        for piece in run.args:
-            yield ToolCallDelta(index=run.index, id=run.id, name=run.name, arguments_delta=piece)
-        return
-    kind = TextDelta if isinstance(chunks, _TextChunks) else ReasoningDelta
-    for text in chunks.data.texts:
-        yield kind(chunks.data.index, text)
+    return msgspec.structs.replace(row, raw=unmask_surrogates(row.raw, mark))
 
 
 # --- rows, written ---------------------------------------------------------------------------------------
-
-
-class _Place(TypedDict):
-    turn: int
-    step: int
-    index: int
-    dt: list[int]
-
-
-class _Member(NamedTuple):
-    event: Event
-    delta: _DeltaEvent
 
 
 def encode_rows(events: Iterable[Event]) -> bytes:
@@ -462,68 +303,8 @@ def encode_rows(events: Iterable[Event]) -> bytes:
     Raises:
         InvalidEventError: A row would be longer than a reader accepts.
     """
-    rows: list[bytes] = []
-    run: list[_Member] = []
-    room = MAX_RUN_BYTES
-    for event in events:
-        delta = _packable(event)
-        size = memoryview(event.raw).nbytes
-        if run and (delta is None or size > room or not _joins(run, event, delta)):
-            rows += _encode_run(run)
-            run, room = [], MAX_RUN_BYTES
-        if delta is None:
-            rows.append(_encode_row(event))
-        else:
-            run.append(_Member(event, delta))
-            room -= size
-    rows += _encode_run(run)
-    return b"".join(rows)
-
-
-def _packable(event: Event) -> _DeltaEvent | None:
-    """Return the payload of a delta that loses nothing in a packed row, None for any other event."""
-    if event.type != "assistant/chunk" or event.ignorable:
-        return None
-    if event.source_event_seqs is not UNSET or event.surface_op is not UNSET:
-        return None
-    try:
-        delta = _decode_delta(event.raw)
-    except msgspec.DecodeError:
-        return None
-    if len(_encode(delta)) != memoryview(event.raw).nbytes:
-        return None
-    counters = (delta.turn, delta.step, delta.chunk.index)
-    return delta if all(0 <= number <= MAX_SAFE_INTEGER for number in counters) else None
-
-
-def _joins(run: list[_Member], event: Event, delta: _DeltaEvent) -> bool:
-    first, last = run[0].delta, run[-1].event
-    return len(run) < MAX_RUN and event.seq == last.seq + 1 and _shared(first) == _shared(delta)
-
-
-def _shared(delta: _DeltaEvent) -> tuple[Any, ...]:
-    """Return what all members of a run have in common."""
-    chunk = delta.chunk
-    call = (chunk.id, chunk.name) if isinstance(chunk, ToolCallDelta) else ()
-    return type(chunk), delta.turn, delta.step, chunk.index, *call
-
-
-def _encode_run(run: list[_Member]) -> list[bytes]:
-    if len(run) < MIN_RUN:
-        return [_encode_row(event) for event, _ in run]
-    event, delta = run[0]
-    chunk = delta.chunk
-    gaps = [after.event.time - before.event.time for before, after in pairwise(run)]
-    place = _Place(turn=delta.turn, step=delta.step, index=chunk.index, dt=gaps)
-    row: _Chunks
-    if isinstance(chunk, ToolCallDelta):
-        args = [m.delta.chunk.arguments_delta for m in run if isinstance(m.delta.chunk, ToolCallDelta)]
-        row = _CallChunks(event.seq, event.time, _CallRun(**place, id=chunk.id, name=chunk.name, args=args))
-    else:
-        texts = [m.delta.chunk.text for m in run if not isinstance(m.delta.chunk, ToolCallDelta)]
-        kind = _TextChunks if isinstance(chunk, TextDelta) else _ReasoningChunks
-        row = kind(event.seq, event.time, _TextRun(**place, texts=texts))
-    return [_encode(row) + b"\n"]
+    rows = pack(events)
+    return b"".join(row + b"\n" if isinstance(row, bytes) else _encode_row(row) for row in rows)
 
 
 def _encode_row(event: Event) -> bytes:

@@ -48,7 +48,8 @@ def tool_result(
     # The id needs to be unique only among pending messages, and a result is never pending.
     message = Message(f"result-{turn}-{step}-{call_id}", "user", {"kind": "tool", "callId": call_id}, (block,))
     payload = ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
-    return Draft("tool/result", payload, () if cites is None else (cites,), "append")
+    # A list of none is allowed to answers only (log-format, "Vocabulary that we write").
+    return Draft("tool/result", payload, None if cites is None else (cites,), "append")
 
 
 def close_open_turn(log: EventLog) -> list[Draft]:

@@ -12,7 +12,7 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
-__all__ = ["MAX_SAFE_INTEGER", "FORMAT_VERSION", "MAX_ROW_BYTES", "Guard", "Observer", "Session", "SessionHeader"]
+__all__ = ["FORMAT_VERSION", "MAX_ROW_BYTES", "MAX_SAFE_INTEGER", "Guard", "Observer", "Session", "SessionHeader"]
 
 FORMAT_VERSION = 0
 """Version of the log format that is read and written."""

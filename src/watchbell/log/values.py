@@ -15,7 +15,15 @@ import msgspec
 
 from watchbell.errors import InvalidEventError
 
-__all__ = ["MAX_NESTING", "decode_json", "decode_typed", "encode_json", "nesting_depth"]
+__all__ = [
+    "MAX_NESTING",
+    "decode_json",
+    "decode_typed",
+    "encode_json",
+    "mask_surrogates",
+    "nesting_depth",
+    "unmask_surrogates",
+]
 
 MAX_NESTING = 256
 """Deepest nesting of arrays and objects in one row (log-format, "Size")."""
@@ -73,6 +81,26 @@ def decode_typed(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
         return msgspec.convert(_decode_slowly(raw), shape)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def mask_surrogates(line: bytes) -> tuple[bytes, bytes]:
+    """Replace what begins each surrogate's escape by a mark, so that msgspec takes JSON text that it refuses.
+
+    The mark is valid JSON, also behind a backslash, and `line` has it nowhere; so `unmask_surrogates` gives
+    back the text as it was.
+
+    Returns:
+        The masked text, equal to `line` when it has no such escape, and the mark.
+    """
+    number = 0
+    while (mark := b"\\u0000[%d]" % number) in line:
+        number += 1
+    return line.replace(b"\\ud", mark + b"d").replace(b"\\uD", mark + b"D"), mark
+
+
+def unmask_surrogates(raw: bytes | msgspec.Raw, mark: bytes) -> msgspec.Raw:
+    """Put back what `mask_surrogates` replaced by `mark`."""
+    return msgspec.Raw(bytes(raw).replace(mark, b"\\u"))
 
 
 def nesting_depth(raw: bytes) -> int:

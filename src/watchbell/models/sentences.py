@@ -20,7 +20,7 @@ I am Watchbell's offline stand-in, not a language model: I follow a few fixed ru
 - remind me at 2030-01-01 09:00 in Europe/Berlin to send the report
 - what reminders do I have
 - cancel schedule-1
-For a real conversation start Watchbell with a model of any OpenAI-compatible API."""
+For a real conversation use a model of any OpenAI-compatible API: `watchbell chat --help` tells how."""
 
 _JOINERS = "\u200c\u200d"
 

@@ -63,7 +63,7 @@ class Owner:
         for end in self._subscriptions:
             end()
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         try:

@@ -39,7 +39,10 @@ def derive_missing_dispatches(
             record = state.find(schedule_id)
             if record is None or decode_instant(occurrence_at) < record.target_ms:
                 continue
-            accepted_at = (key.accepted_at or occurrence_at) if isinstance(record, EveryRecord) else None
+            accepted_at: str | None = None
+            if isinstance(record, EveryRecord):
+                # A decision before its own occurrence is no decision of ours, and would spoil the log.
+                accepted_at = max(key.accepted_at or "", occurrence_at)
             found = missing.get(schedule_id)
             # One dispatch is enough, the latest: it moves the record past every earlier occurrence.
             if found is None or (accepted_at or "") > (found.accepted_at or ""):

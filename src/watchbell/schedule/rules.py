@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,7 @@ from watchbell.schedule.protocol import (
     render_instant,
     trim,
 )
+from watchbell.schedule.shapes import CreateArguments, DeleteArguments, ErrorCode, ListArguments, LocalTime
 from watchbell.schedule.wall_time import decode_offset_time, decode_wall_time, resolve_wall_time
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = [
     "After",
     "At",
     "CreateRequest",
-    "ErrorCode",
     "Every",
     "Limits",
     "RefusedError",
@@ -51,16 +51,7 @@ __all__ = [
     "resolve",
 ]
 
-# fmt: off
-ErrorCode: TypeAlias = Literal[
-    "invalid_prompt", "invalid_selector", "invalid_rule", "invalid_time_zone",
-    "not_future", "time_out_of_range", "frequency_too_high",
-    "corrupt_schedule_log", "persistence_uncertain", "internal_error",
-]
-# fmt: on
-"""The closed set of error codes that a Schedule tool answers with."""
-
-_SELECTORS = ("after_seconds", "at", "every_seconds")
+_SELECTORS = tuple(name for name in CreateArguments.__struct_fields__ if name != "prompt")
 _AT_FORMS = (
     'Give at as text with an offset, such as "2027-06-01T09:00:00Z" or "2027-06-01T09:00:00+02:00", or as an '
     'object, such as {"date":"2027-06-01","time":"09:00:00","time_zone":"Europe/Berlin"}.'
@@ -148,7 +139,7 @@ def decode_create(text: str, zones: ZoneLookup, limits: Limits) -> CreateRequest
         RefusedError: Something is wrong that needs no clock to be seen.
     """
     call = _parse(text)
-    _refuse_unknown(call, {"prompt", *_SELECTORS}, repeatable="prompt")
+    _refuse_unknown(call, CreateArguments, repeatable="prompt")
     given = [name for name in _SELECTORS if call.get(name) is not None]
     if len(given) != 1:
         raise RefusedError("invalid_selector", _wrong_selectors(given))
@@ -171,7 +162,7 @@ def decode_list(text: str) -> None:
     """
     if text.strip(" \t\r\n") in ("", "null"):
         return
-    _refuse_unknown(_parse(text), set())
+    _refuse_unknown(_parse(text), ListArguments)
 
 
 def decode_delete(text: str) -> str:
@@ -181,7 +172,7 @@ def decode_delete(text: str) -> str:
         RefusedError: The arguments are not exactly one id.
     """
     call = _parse(text)
-    _refuse_unknown(call, {"id"})
+    _refuse_unknown(call, DeleteArguments)
     schedule_id = call.get("id")
     if isinstance(schedule_id, str) and is_schedule_id(schedule_id) and not _has_lone_surrogate(schedule_id):
         return schedule_id
@@ -277,8 +268,9 @@ def _decode_int(digits: str) -> int | float:
     return int(digits) if len(digits) <= 20 else math.inf
 
 
-def _refuse_unknown(call: _Call, known: set[str], repeatable: str | None = None) -> None:
+def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | None = None) -> None:
     """Refuse unknown and repeated arguments; null counts as absent, `repeatable` is looked at later."""
+    known = shape.__struct_fields__
     unknown = sorted(name for name, value in call.items() if name not in known and value is not None)
     if unknown:
         allowed = ", ".join(sorted(known)) or "none"
@@ -370,26 +362,33 @@ def _decode_at(value: object, zones: ZoneLookup) -> int:
             return decode_offset_time(value)
         if not isinstance(value, _Call):
             raise ValueError("at is neither text nor an object.")
-        if value.repeated or set(value) != {"date", "time", "time_zone"}:
-            raise ValueError("at as an object has exactly the keys date, time and time_zone, each once.")
-        day, time = value["date"], value["time"]
-        if not isinstance(day, str) or not isinstance(time, str):
-            raise ValueError("date and time are texts.")
-        wall_ms = decode_wall_time(day, time)
+        local = _decode_local_time(value)
+        wall_ms = decode_wall_time(local.date, local.time)
     except ValueError as error:
         raise RefusedError("invalid_rule", f"{error} {_AT_FORMS}") from None
-    instant_ms = resolve_wall_time(wall_ms, _find_zone(value["time_zone"], zones))
+    instant_ms = resolve_wall_time(wall_ms, _find_zone(local.time_zone, zones))
     if instant_ms is None:
         raise RefusedError(
             "invalid_rule",
-            f"Clocks in {value['time_zone']} skip {day} {time}: that local time does not exist. "
+            f"Clocks in {local.time_zone} skip {local.date} {local.time}: that local time does not exist. "
             "Give an earlier or a later one.",
         )
     return instant_ms
 
 
-def _find_zone(name: object, zones: ZoneLookup) -> tzinfo:
-    zone = zones.find(name) if isinstance(name, str) else None
+def _decode_local_time(value: _Call) -> LocalTime:
+    if value.repeated or set(value) != set(LocalTime.__struct_fields__):
+        raise ValueError("at as an object has exactly the keys date, time and time_zone, each once.")
+    zone = value["time_zone"]
+    try:
+        # What is no name at all is no zone's name either, and that has a code of its own.
+        return msgspec.convert({**value, "time_zone": zone if isinstance(zone, str) else ""}, LocalTime)
+    except msgspec.ValidationError:
+        raise ValueError("date and time are texts.") from None
+
+
+def _find_zone(name: str, zones: ZoneLookup) -> tzinfo:
+    zone = zones.find(name)
     if zone is None:
         raise RefusedError(
             "invalid_time_zone",

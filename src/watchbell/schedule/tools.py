@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import ToolAbortedError
-from watchbell.schedule.protocol import MAX_SAFE_INTEGER, MIN_EVERY_INTERVAL_SECONDS
 from watchbell.schedule.rules import (
     Limits,
     RefusedError,
@@ -15,100 +14,45 @@ from watchbell.schedule.rules import (
     decode_delete,
     decode_list,
 )
-from watchbell.schedule.transactions import error_value
+from watchbell.schedule.shapes import (
+    AfterView,
+    AtView,
+    CreateArguments,
+    DeleteArguments,
+    Deletion,
+    EveryView,
+    Failure,
+    ListArguments,
+    error_value,
+)
 from watchbell.tools.definition import Tool
+from watchbell.tools.schema import derive_schema
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from watchbell.schedule.transactions import Transactions
-    from watchbell.tools.definition import ToolExecution
+    from watchbell.tools.definition import Run, ToolExecution
 
-__all__ = ["schedule_tools"]
+__all__ = ["TOOL_NAMES", "catalog_tools", "schedule_tools"]
+
+TOOL_NAMES = ("schedule_create", "schedule_list", "schedule_delete")
+"""The tools, in the order in which `schedule_tools` returns them."""
 
 _logger = logging.getLogger("watchbell.schedule")
 
-_AT_OBJECT = {
-    "type": "object",
-    "description": "A local date and time in a time zone.",
-    "properties": {
-        "date": {"type": "string", "description": "YYYY-MM-DD"},
-        "time": {"type": "string", "description": "HH:mm:ss, up to three fraction digits allowed"},
-        "time_zone": {"type": "string", "description": "IANA name such as Europe/Berlin, or UTC"},
-    },
-    "required": ["date", "time", "time_zone"],
-    "additionalProperties": False,
-}
-
-_CREATE = {
-    "type": "object",
-    "properties": {
-        "prompt": {
-            "type": "string",
-            "description": "What to remind of, as it should be put to the user when it is due.",
-        },
-        "after_seconds": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_SAFE_INTEGER,
-            "description": "Once, this many seconds from now.",
-        },
-        "at": {
-            "anyOf": [
-                {"type": "string", "description": "An instant with its offset, such as 2027-06-01T09:00:00+02:00."},
-                _AT_OBJECT,
-            ],
-            "description": "Once, at this time.",
-        },
-        "every_seconds": {
-            "type": "integer",
-            "minimum": MIN_EVERY_INTERVAL_SECONDS,
-            "maximum": MAX_SAFE_INTEGER // 1000,
-            "description": "Again and again, this many seconds apart, first one interval from now.",
-        },
-    },
-    "required": ["prompt"],
-    "additionalProperties": False,
-}
-
-_VIEW = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "kind": {"type": "string", "enum": ["after", "at", "every"]},
-        "prompt": {"type": "string"},
-        "afterSeconds": {"type": "integer"},
-        "everySeconds": {"type": "integer"},
-        "scheduledAt": {"type": "string", "format": "date-time"},
-        "state": {"type": "string", "enum": ["scheduled", "overdue"]},
-        "deliveryMode": {"type": "string", "enum": ["session-local"]},
-    },
-    "required": ["id", "kind", "prompt", "scheduledAt", "state", "deliveryMode"],
-    "additionalProperties": False,
-}
-
-_ERROR = {
-    "type": "object",
-    "properties": {
-        "code": {"type": "string"},
-        "message": {"type": "string"},
-        "operation": {"type": "string", "enum": ["create", "list", "delete"]},
-        "id": {"type": "string"},
-    },
-    "required": ["code", "message"],
-    "additionalProperties": False,
-}
-
-_DELETED = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "deleted": {"type": "boolean"},
-        "code": {"type": "string", "enum": ["schedule_not_found"]},
-    },
-    "required": ["id", "deleted"],
-    "additionalProperties": False,
-}
+_CREATE = (
+    "Create a durable reminder that comes back into this conversation as a message. Give the prompt and "
+    "exactly one of after_seconds, at and every_seconds; leave the other two out. A wall-clock time needs "
+    "the user's time zone: use at with date, time and time_zone, and ask when the zone is not known. The "
+    "reminder fires while this session is open; when the session is not open at that time, it comes as "
+    "soon as the session is opened again."
+)
+_LIST = (
+    "List the active reminders of this session, each with its id, prompt, next time in UTC and whether it "
+    "is overdue."
+)
+_DELETE = "Delete an active reminder of this session for good, by its id."
 
 
 def schedule_tools(
@@ -133,39 +77,49 @@ def schedule_tools(
     async def delete(execution: ToolExecution, text: str) -> Any:
         return await transactions.delete(decode_delete(text), execution.signal)
 
+    return _define(_answering(create, agent), _answering(list_, agent), _answering(delete, agent))
+
+
+def catalog_tools() -> tuple[Tool, Tool, Tool]:
+    """Return the three tools as definitions without a session; a call of one answers `internal_error`."""
+
+    async def refuse(execution: ToolExecution, text: str) -> Any:
+        return error_value("internal_error", "This tool belongs to no session.")
+
+    return _define(refuse, refuse, refuse)
+
+
+def _define(create: Run, list_: Run, delete: Run) -> tuple[Tool, Tool, Tool]:
+    create_name, list_name, delete_name = TOOL_NAMES
+    view = {"anyOf": [_schema(shape) for shape in (AfterView, AtView, EveryView)]}
+    failure = _schema(Failure)
     return (
         Tool(
-            "schedule_create",
-            "Create a durable reminder that comes back into this conversation as a message. Give the prompt and "
-            "exactly one of after_seconds, at and every_seconds; leave the other two out. A wall-clock time needs "
-            "the user's time zone: use at with date, time and time_zone, and ask when the zone is not known. The "
-            "reminder fires while this session is open; when the session is not open at that time, it comes as "
-            "soon as the session is opened again.",
+            create_name,
             _CREATE,
-            {"anyOf": [_VIEW, _ERROR]},
-            _answering(create, agent),
+            _schema(CreateArguments),
+            {"anyOf": [*view["anyOf"], failure]},
+            create,
         ),
         Tool(
-            "schedule_list",
-            "List the active reminders of this session, each with its id, prompt, next time in UTC and whether it "
-            "is overdue.",
-            {"type": "object", "properties": {}, "additionalProperties": False},
-            {"anyOf": [{"type": "array", "items": _VIEW}, _ERROR]},
-            _answering(list_, agent),
+            list_name,
+            _LIST,
+            _schema(ListArguments),
+            {"anyOf": [{"type": "array", "items": view}, failure]},
+            list_,
         ),
         Tool(
-            "schedule_delete",
-            "Delete an active reminder of this session for good, by its id.",
-            {
-                "type": "object",
-                "properties": {"id": {"type": "string", "description": "The id, as schedule_list shows it."}},
-                "required": ["id"],
-                "additionalProperties": False,
-            },
-            {"anyOf": [_DELETED, _ERROR]},
-            _answering(delete, agent),
+            delete_name,
+            _DELETE,
+            _schema(DeleteArguments),
+            {"anyOf": [_schema(Deletion), failure]},
+            delete,
         ),
     )
+
+
+def _schema(shape: type) -> dict[str, Any]:
+    return derive_schema("schedule", shape, docstrings=False)
 
 
 def _answering(

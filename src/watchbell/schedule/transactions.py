@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from watchbell.errors import ScheduleLogError, ToolAbortedError
 from watchbell.schedule.protocol import Change, Create, Delete, draft_change
-from watchbell.schedule.rules import CreateRequest, ErrorCode, Limits, RefusedError, require_room, resolve
+from watchbell.schedule.rules import CreateRequest, Limits, RefusedError, require_room, resolve
+from watchbell.schedule.shapes import Deletion, Operation, error_value
 from watchbell.schedule.state import ScheduleState, render_view
 
 if TYPE_CHECKING:
@@ -23,9 +26,8 @@ if TYPE_CHECKING:
     from watchbell.log.session import Session
     from watchbell.storage.sessions import Sessions
 
-__all__ = ["Cancellable", "Operation", "Transactions", "error_value"]
+__all__ = ["Cancellable", "Transactions"]
 
-Operation: TypeAlias = Literal["create", "list", "delete"]
 _logger = logging.getLogger("watchbell.schedule")
 
 
@@ -71,6 +73,7 @@ class Transactions:
         self._limits = limits
         self._slot = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     async def create(self, request: CreateRequest, signal: Cancellable) -> Any:
         """Create a reminder; the value is its view, or an error."""
@@ -87,9 +90,10 @@ class Transactions:
 
         def plan() -> tuple[Change | None, Callable[[], Any]]:
             if self.state.find(schedule_id) is None:
-                missing = {"id": schedule_id, "deleted": False, "code": "schedule_not_found"}
-                return None, lambda: missing
-            return Delete(id=schedule_id), lambda: {"id": schedule_id, "deleted": True}
+                missing = Deletion(schedule_id, deleted=False, code="schedule_not_found")
+                return None, lambda: msgspec.to_builtins(missing)
+            deletion = Deletion(schedule_id, deleted=True)
+            return Delete(id=schedule_id), lambda: msgspec.to_builtins(deletion)
 
         return await self._enqueue(
             "delete", lambda call: self._change("delete", call, plan, schedule_id), signal, schedule_id
@@ -129,16 +133,17 @@ class Transactions:
             return False
 
     async def aclose(self) -> None:
-        """Wait for the transactions that are in flight."""
-        while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        """Begin no more transactions, and wait for those in flight; calls still queued count as cancelled."""
+        self._closed = True
+        if self._running:
+            await asyncio.wait(self._running)
 
     async def _enqueue(
         self,
         operation: Operation,
         body: Callable[[_Call], Coroutine[Any, Any, Any]],
         signal: Cancellable,
-        schedule_id: str | None = None,
+        schedule_id: str | msgspec.UnsetType = msgspec.UNSET,
     ) -> Any:
         """Queue a transaction and return its value.
 
@@ -146,6 +151,9 @@ class Transactions:
         stops before its append when it is no longer wanted, and is carried to its barrier once appended.
         """
         await self._slot.acquire()
+        if self._closed:
+            self._slot.release()
+            raise ToolAbortedError("the agent, or its reminders, ended before the call's turn came")
         call = _Call(signal)
         task = asyncio.create_task(self._guarded(operation, body(call)))
         self._running.add(task)
@@ -185,7 +193,7 @@ class Transactions:
         operation: Operation,
         call: _Call,
         plan: Callable[[], tuple[Change | None, Callable[[], Any]]],
-        schedule_id: str | None = None,
+        schedule_id: str | msgspec.UnsetType = msgspec.UNSET,
     ) -> Any:
         if not await self.preflight():
             return _uncertain(operation, schedule_id)
@@ -207,18 +215,11 @@ class Transactions:
             _logger.exception("session %s: an observer of durable changes failed", self._session.id)
 
 
-def error_value(code: ErrorCode, message: str) -> dict[str, Any]:
-    """Return an error as the tools give it to the model."""
-    return {"code": code, "message": message}
-
-
-def _uncertain(operation: Operation, schedule_id: str | None = None) -> dict[str, Any]:
-    value = {
-        **error_value(
-            "persistence_uncertain",
-            f"The storage did not confirm that everything is saved, so whether this {operation} took effect is "
-            "not known. Call schedule_list in a moment to see.",
-        ),
-        "operation": operation,
-    }
-    return value if schedule_id is None else {**value, "id": schedule_id}
+def _uncertain(operation: Operation, schedule_id: str | msgspec.UnsetType = msgspec.UNSET) -> dict[str, Any]:
+    return error_value(
+        "persistence_uncertain",
+        f"The storage did not confirm that everything is saved, so whether this {operation} took effect is "
+        "not known. Call schedule_list in a moment to see.",
+        operation,
+        schedule_id,
+    )

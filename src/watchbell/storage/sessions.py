@@ -118,7 +118,7 @@ class Sessions:
             raise SettingsError("delegation_depth counts from 0")
         header = SessionHeader(
             id=self._choose_id(session_id),
-            created_at=self._clock.now_ms(),
+            created_at=max(0, self._clock.now_ms()),
             cwd=cwd,
             parent_session=parent_session,
             origin=origin,
@@ -162,7 +162,7 @@ class Sessions:
         header = msgspec.structs.replace(
             header,
             id=self._choose_id(session_id),
-            created_at=self._clock.now_ms(),
+            created_at=max(0, self._clock.now_ms()),
             parent_session=header.id,
             seed_length=len(seed),
         )

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import selectors
+import warnings
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from watchbell.testing.clock import DEFAULT_START, SimulatedClock
 
-__all__ = ["LeftoverTaskError", "SimulatedEventLoop", "SimulationDeadlockError", "simulate"]
+__all__ = [
+    "LeftoverTaskError",
+    "ProcessKilled",
+    "SimulatedEventLoop",
+    "SimulationDeadlockError",
+    "bury",
+    "simulate",
+    "without_leftovers",
+]
 
 T = TypeVar("T")
 
@@ -22,6 +33,32 @@ class SimulationDeadlockError(AssertionError):
 
 class LeftoverTaskError(AssertionError):
     """A simulation ended while tasks that it started were still waiting."""
+
+
+class ProcessKilled(BaseException):  # noqa: N818 - no error of the program: nothing in it may take note
+    """The simulated process was killed: nothing in it runs any more, no `finally` either."""
+
+
+class _Steps(collections.deque[asyncio.Handle]):
+    """The loop's ready callbacks; it can stop handing them out.
+
+    Attributes:
+        taken: How many were handed out.
+        left: How many more will be, None for all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+        self.left: int | None = None
+
+    def popleft(self) -> asyncio.Handle:
+        if self.left is not None:
+            if self.left <= 0:
+                raise ProcessKilled
+            self.left -= 1
+        self.taken += 1
+        return super().popleft()
 
 
 class _LeapingSelector(selectors.DefaultSelector):
@@ -44,6 +81,8 @@ class SimulatedEventLoop(asyncio.SelectorEventLoop):
     When nothing is ready it advances its time to the next timer instead of waiting. Functions meant for an
     executor run in the loop's own thread, at once; their results arrive with the next pass, as from a
     thread. So a run is deterministic. With nothing ready and no timer it raises SimulationDeadlockError.
+
+    `kill_after` stops it between any two callbacks, that is at any `await` of the program.
     """
 
     def __init__(self) -> None:
@@ -51,10 +90,25 @@ class SimulatedEventLoop(asyncio.SelectorEventLoop):
         selector = _LeapingSelector()
         selector.leap = self._leap
         super().__init__(selector)
+        self._ready = self._steps = _Steps()
+        self._clock_resolution = 1e-9  # the same on every machine
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._now
+
+    @property
+    def steps(self) -> int:
+        """How many callbacks have been run."""
+        return self._steps.taken
+
+    def kill_after(self, steps: int) -> None:
+        """Run `steps` more callbacks (0: only end the one that runs), then raise ProcessKilled from the loop.
+
+        Of several calls the one that comes first counts. Afterwards `bury` the loop.
+        """
+        left = self._steps.left
+        self._steps.left = steps if left is None else min(steps, left)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Run `func` now, in this thread; the future is done in the loop's next pass."""
@@ -91,8 +145,34 @@ def simulate(main: Callable[[SimulatedClock], Awaitable[T]], *, start: str | int
         return runner.run(_run(main, start))
 
 
+def bury(loop: asyncio.AbstractEventLoop) -> None:
+    """Close a loop whose process was killed and free what its tasks hold, in silence.
+
+    Their `finally` blocks run now, since Python has no other way; they belong to a dead process, so what they
+    reach for must not matter any more.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loop.set_exception_handler(lambda *_: None)
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
+            coroutine: Any = task.get_coro()
+            with contextlib.suppress(BaseException):
+                coroutine.close()
+        loop.close()
+
+
 async def _run(main: Callable[[SimulatedClock], Awaitable[T]], start: str | int) -> T:
-    result = await main(SimulatedClock(start))
+    return await without_leftovers(main(SimulatedClock(start)))
+
+
+async def without_leftovers(work: Awaitable[T]) -> T:
+    """Return the result of `work`.
+
+    Raises:
+        LeftoverTaskError: It left tasks running.
+    """
+    result = await work
     for _ in range(_SETTLING_PASSES):  # what only has to take note of its end may do so
         if not _others():
             return result

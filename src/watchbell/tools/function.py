@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, get_type_hints, overload
+from typing import Any, get_type_hints, overload
 
 import msgspec
 
 from watchbell.errors import ToolError
 from watchbell.log.values import decode_typed
 from watchbell.tools.definition import ErrorValue, Run, Tool, ToolExecution
+from watchbell.tools.schema import derive_schema
 
 __all__ = ["tool"]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @overload
@@ -66,8 +65,8 @@ def _make(function: Callable[..., Any], name: str | None, description: str | Non
     return Tool(
         name=called,
         description=description or inspect.getdoc(function) or "",
-        parameters=_schema(called, arguments),
-        output=_schema(called, hints["return"]) if hints.get("return", Any) is not Any else None,
+        parameters=derive_schema(called, arguments),
+        output=derive_schema(called, hints["return"]) if hints.get("return", Any) is not Any else None,
         run=_runner(function, arguments, wants_execution=wants_execution),
     )
 
@@ -106,32 +105,3 @@ def _runner(function: Callable[..., Any], arguments: type[msgspec.Struct], *, wa
         return msgspec.to_builtins(result, str_keys=True)
 
     return run
-
-
-def _schema(name: str, shape: Any) -> dict[str, Any]:
-    try:
-        (schema,), components = msgspec.json.schema_components([shape], ref_template="{name}")
-    except (TypeError, ValueError) as error:
-        raise ToolError(f"tool {name!r}: {error}") from error
-    inlined = _inline(name, schema, components, ())
-    inlined.pop("title", None)
-    return inlined
-
-
-def _inline(name: str, node: Any, components: dict[str, Any], inside: tuple[str, ...]) -> Any:
-    if isinstance(node, list):
-        return [_inline(name, item, components, inside) for item in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
-    target = schema.get("$ref")
-    if target in components:
-        if target in inside:
-            raise ToolError(f"tool {name!r}: type {target} holds itself, which no provider's schema allows")
-        return _inline(name, components[target], components, (*inside, target))
-    return {
-        key: _inline(name, value, components, inside)
-        for key, value in schema.items()
-        # A union's discriminator maps to the components that are inlined here. (A property may be called so.)
-        if not (key == "discriminator" and "mapping" in value)
-    }

@@ -1,0 +1,1 @@
+"""The command line: `watchbell demo | chat | run | sessions | reminders | log | tools`."""

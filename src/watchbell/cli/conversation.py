@@ -1,0 +1,173 @@
+"""What people get to see of a session: its events, live or stored, as a few kinds of text."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from typing import Any, Literal
+
+import msgspec
+
+from watchbell.cli.output import print_answer, print_line, shorten
+from watchbell.cli.times import render_moment
+from watchbell.log.eventlog import EventLog
+from watchbell.log.events import Event, Message, ToolResultBlock
+from watchbell.log.transcript import surface_message
+from watchbell.models.sentences import decode_frame
+from watchbell.schedule.framing import PLUGIN_NAME
+from watchbell.schedule.protocol import decode_instant
+
+__all__ = ["Conversation", "Piece", "Printer", "history", "is_reminder", "print_piece"]
+
+Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end"]
+
+_STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
+_ARGUMENTS_SHOWN = 90
+_LABELS = {"person": "you> ", "reminder": "[reminder] ", "tool": "[tool] ", "note": "", "failure": ""}
+_STYLES = {"person": "bold", "reminder": "bold yellow", "tool": "dim", "note": "dim", "failure": "red"}
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One thing to show.
+
+    Attributes:
+        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end; the others stand on
+            lines of their own.
+        text: Unescaped: whoever prints it makes it safe.
+    """
+
+    kind: Kind
+    text: str = ""
+
+
+class Conversation:
+    """Turns a session's events, in order, into pieces.
+
+    Answers are told from their chunks as they stream or, where no chunks are given, from the whole message.
+
+    Args:
+        zone: The zone that due times are told in; None for this computer's.
+    """
+
+    def __init__(self, zone: tzinfo | None) -> None:
+        self._zone = zone
+        self._calls: dict[str, str] = {}
+        self._streams = False
+
+    def read(self, events: Iterable[Event]) -> Iterator[Piece]:
+        """Return what the next events show."""
+        for event in events:
+            match event.type:
+                case "user/message":
+                    yield from self._read_message(surface_message(event))
+                case "assistant/chunk":
+                    yield from self._read_chunk(event.data["chunk"])
+                case "assistant/message":
+                    yield from self._read_answer(surface_message(event))
+                case "tool/call":
+                    call = event.data
+                    arguments = shorten(call["arguments"], _ARGUMENTS_SHOWN)
+                    self._calls[call["callId"]] = f"{call['name']} {arguments}"
+                case "tool/result":
+                    yield from self._read_result(surface_message(event))
+                case "watchbell/take-up":
+                    yield Piece("note", f"(answering again: the turn was cut off; try {event.data['attempt']})")
+                case "turn/end":
+                    yield from self._read_end(event.data["reason"])
+                case _:
+                    pass
+
+    def _read_message(self, message: Message) -> Iterator[Piece]:
+        if message.is_from_person:
+            yield Piece("person", message.text)
+        elif is_reminder(message):
+            for due in decode_frame(message.text) or ():
+                moment = render_moment(decode_instant(due.occurrence_at), self._zone)
+                yield Piece("reminder", f"{due.schedule_id}, due {moment}: {due.reminder_prompt}")
+
+    def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
+        if chunk.get("type") == "text-delta" and chunk["text"]:
+            self._streams = True
+            yield Piece("answer", chunk["text"])
+
+    def _read_answer(self, message: Message) -> Iterator[Piece]:
+        if message.text and not self._streams:
+            yield Piece("answer", message.text)
+        yield from self._end_answer(ends=bool(message.text))
+
+    def _read_result(self, message: Message) -> Iterator[Piece]:
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                call = self._calls.pop(block.tool_call_id, block.tool_call_id)
+                yield Piece("tool", f"{call} -> {shorten(''.join(part.text for part in block.content))}")
+
+    def _read_end(self, reason: dict[str, Any]) -> Iterator[Piece]:
+        yield from self._end_answer(ends=False)
+        match reason:
+            case {"kind": "error", "error": {"message": str(message), "code": str(code)}}:
+                yield Piece("failure", f"(the turn failed: {message} [{code}])")
+            case {"kind": "aborted", "reason": {"kind": "disposed"}}:
+                yield Piece("note", "(stopped: the session was closed)")
+            case {"kind": "aborted"}:
+                yield Piece("note", "(cancelled)")
+            case {"kind": "max-tokens"}:
+                yield Piece("note", "(the answer reached its length limit)")
+            case {"kind": "interrupted" | "blocked" as kind}:
+                yield Piece("note", f"({kind})")
+            case _:
+                pass
+
+    def _end_answer(self, *, ends: bool) -> Iterator[Piece]:
+        if ends or self._streams:
+            self._streams = False
+            yield Piece("answer-end")
+
+
+class Printer:
+    """Shows pieces on standard output as they come."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+
+    def show_all(self, pieces: Iterable[Piece]) -> None:
+        """Print several pieces."""
+        for piece in pieces:
+            self.show(piece)
+
+    def show(self, piece: Piece) -> None:
+        """Print one piece; what people typed is theirs to see already."""
+        if piece.kind == "answer":
+            print_answer(piece.text)
+            self._is_open = True
+            return
+        if self._is_open:
+            self._is_open = False
+            print_line("")
+        if piece.kind not in ("answer-end", "person"):
+            print_piece(piece)
+
+
+def print_piece(piece: Piece) -> None:
+    """Print a piece that stands on lines of its own, or a whole answer."""
+    if piece.kind == "answer":
+        print_line(piece.text, multiline=True)
+    elif piece.kind != "answer-end":
+        text = f"{_LABELS[piece.kind]}{piece.text}"
+        print_line(text, style=_STYLES[piece.kind], multiline=piece.kind == "person")
+
+
+def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece], int]:
+    """Return the last pieces of a stored log, and how many there are before them."""
+    shown: deque[Piece] = deque(maxlen=last)
+    count = 0
+    for piece in Conversation(zone).read(log.select(_STORED)):
+        if piece.kind != "answer-end":
+            shown.append(piece)
+            count += 1
+    return list(shown), count - len(shown)
+
+
+def is_reminder(message: Message) -> bool:
+    """Whether Schedule wrote a message."""
+    return message.source.get("kind") == "plugin" and message.source.get("plugin") == PLUGIN_NAME

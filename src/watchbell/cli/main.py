@@ -1,0 +1,78 @@
+"""The program `watchbell`: its commands, and what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watchbell import __version__
+from watchbell.cli.call import call
+from watchbell.cli.chat import chat
+from watchbell.cli.demo import demo
+from watchbell.cli.demo_host import demo_host
+from watchbell.cli.guard import start_logging
+from watchbell.cli.log import log
+from watchbell.cli.options import DEFAULT_HOME
+from watchbell.cli.output import prepare_streams
+from watchbell.cli.reminders import reminders
+from watchbell.cli.run import run
+from watchbell.cli.sessions import sessions
+from watchbell.cli.tools import tools
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="watchbell",
+    no_args_is_help=True,
+    add_completion=False,
+    # Nothing that stands in an argument or a log is ever taken for markup.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, chat, run, sessions, reminders, log, tools, call):
+    app.command()(command)
+app.command(hidden=True)(demo_host)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"watchbell {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def watchbell(
+    ctx: typer.Context,
+    home: Annotated[
+        Path,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            show_default="$WATCHBELL_HOME, else ~/.watchbell",
+            help="Where the sessions are.",
+        ),
+    ] = DEFAULT_HOME,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Durable reminders for agents: talk to one, and look at what is stored.
+
+    Exit codes: 0 fine, 1 the operation failed, 2 wrong usage, 128 + n after signal n.
+    """
+    ctx.obj = None if home == DEFAULT_HOME else home
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code; `arguments` are those of the process when None."""
+    prepare_streams()
+    start_logging()
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="watchbell")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0

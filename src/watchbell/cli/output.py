@@ -1,0 +1,133 @@
+"""What the program writes to a terminal, a file or a pipe, and the one place that makes stored text safe for it.
+
+Text from a log, a model or an argument goes through `escape` before it is printed. It is never taken for
+markup, and a character that the console cannot print appears as an escape rather than as an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+__all__ = [
+    "LONGEST_CELL",
+    "escape",
+    "print_answer",
+    "print_error",
+    "print_json",
+    "print_line",
+    "print_table",
+    "prepare_streams",
+    "shorten",
+    "silence_closed_pipe",
+]
+
+LONGEST_CELL = 160
+"""Most characters of one stored text in a table or on a one-line row; `--json` has all of it."""
+
+# Controls (C0, DEL, C1), marks, embeddings, overrides and isolates of direction, line and paragraph separators,
+# the byte-order mark, half surrogates, and tag characters, which nobody sees.
+_UNSAFE = (
+    "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f"
+)
+_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_UNSAFE}]")
+_UNSAFE_IN_TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class _PlainConsole(Console):
+    """A console that leaves a closed pipe to the caller."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def escape(text: str, *, multiline: bool = False) -> str:
+    r"""Return text that a terminal prints and does nothing else with.
+
+    Control characters, and those that turn the direction of text or hide in it, become visible escapes such
+    as `\x1b`.
+
+    Args:
+        text: Any text.
+        multiline: Keep line ends and tabs as they are.
+    """
+    return (_UNSAFE_IN_TEXT if multiline else _UNSAFE_IN_LINE).sub(_visible, text)
+
+
+def shorten(text: str, limit: int = LONGEST_CELL) -> str:
+    """Return at most `limit` characters of a text on one line, made safe; `...` says that there was more."""
+    short = " ".join(text[: 4 * limit].split(" "))
+    cut = len(text) > limit
+    return escape(short[: limit - 3] if cut else short) + ("..." if cut else "")
+
+
+def prepare_streams() -> None:
+    """Have what a console or file cannot encode written as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def silence_closed_pipe() -> None:
+    """After a reader has gone: let the interpreter's last flush of standard output go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
+    """Print text, made safe, and end the line."""
+    _print(Text(escape(text, multiline=multiline), style))
+
+
+def print_answer(text: str) -> None:
+    """Print a piece of an answer, made safe, without ending the line."""
+    _print(Text(escape(text, multiline=True)), end="")
+
+
+def print_error(text: str) -> None:
+    """Print `watchbell: <text>`, made safe, as one line on standard error."""
+    with contextlib.suppress(BrokenPipeError):
+        print(f"watchbell: {escape(text)}", file=sys.stderr, flush=True)  # noqa: T201 - the one place for it
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a value as JSON in pure ASCII, which every console can print and every program can read."""
+    separators = (",", ":") if indent is None else None
+    sys.stdout.write(json.dumps(value, ensure_ascii=True, indent=indent, separators=separators) + "\n")
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns, each cell made safe, under their heads. Nothing is wrapped: scripts read this."""
+    cells = [[escape(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    for row, style in [(list(heads), "bold"), *((row, "") for row in cells)]:
+        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        _print(Text("  ".join(padded).rstrip(), style))
+
+
+def _print(text: Text, end: str = "\n") -> None:
+    # Made anew each time: the chat swaps standard output while its prompt is open.
+    _PlainConsole(highlight=False, markup=False, emoji=False).print(text, soft_wrap=True, end=end)
+
+
+def _visible(match: re.Match[str]) -> str:
+    mark = match[0]
+    code = ord(mark)
+    if mark in _SHORT:
+        return _SHORT[mark]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

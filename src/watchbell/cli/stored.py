@@ -1,0 +1,81 @@
+"""Reading what is stored: without a lock, and without writing anything."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from watchbell.errors import LogError, SessionNotFoundError
+from watchbell.schedule.state import ScheduleState
+from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
+from watchbell.storage.jsonl import JsonlStorage
+
+__all__ = ["Reading", "fold_reminders", "open_store", "read_every", "read_one"]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A stored session and its log, or why the log cannot be read."""
+
+    ref: SessionRef
+    log: StoredLog | None
+    failure: str = ""
+
+
+@asynccontextmanager
+async def open_store(home: Path) -> AsyncIterator[SessionPersistence]:
+    """Give the store of a home, for reading; one that is not there holds nothing."""
+    store = JsonlStorage(home)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def read_every(store: SessionPersistence) -> AsyncIterator[Reading]:
+    """Read all sessions, in order of id; one that vanishes meanwhile is left out."""
+    for ref in await store.list():
+        try:
+            yield Reading(ref, await store.read(ref.session_id))
+        except SessionNotFoundError:
+            continue
+        except LogError as error:
+            yield Reading(ref, None, str(error))
+
+
+async def read_one(store: SessionPersistence, session_id: str) -> StoredLog:
+    """Read one session.
+
+    Raises:
+        SessionNotFoundError: There is none of that id; the message names similar ones.
+        CorruptLogError, UnsupportedLogError: It cannot be read.
+    """
+    try:
+        return await store.read(session_id)
+    except SessionNotFoundError as error:
+        known = [ref.session_id for ref in await store.list()]
+        raise SessionNotFoundError(f"{error}{_suggest(session_id, known)}") from error
+
+
+def fold_reminders(stored: StoredLog) -> ScheduleState:
+    """Return the reminders of a stored session.
+
+    Raises:
+        ScheduleLogError: Its Schedule history is invalid.
+    """
+    state = ScheduleState(stored.header.owned_from)
+    state.advance(stored.events)
+    return state
+
+
+def _suggest(wanted: str, known: list[str]) -> str:
+    if not known:
+        return "; there are no sessions yet"
+    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)
+    near += [name for name in known if name.startswith(wanted) and wanted and name not in near]
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near[:3]))}?"
+    return "; `watchbell sessions` lists them"

@@ -1,0 +1,340 @@
+"""Cancelling: the turn ends, every call has its result, and nothing that must stay is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.program import (
+    Program,
+    data,
+    passes,
+    reason_kinds,
+    reasons,
+    require_valid,
+    results,
+    run,
+    texts,
+    user_texts,
+)
+from watchbell.agent.agent import Agent
+from watchbell.agent.entry import StepPlan
+from watchbell.log.events import Message, TextBlock
+from watchbell.models.base import ModelRequest
+from watchbell.testing import SimulatedClock, call, hang, say
+from watchbell.testing.model import Answer
+from watchbell.tools.function import tool
+
+USER = {"kind": "aborted", "reason": {"kind": "user"}}
+
+
+def retained(name: str) -> Message:
+    return Message(name, "user", {"kind": "plugin", "plugin": "bells", "retained": True}, (TextBlock(name),))
+
+
+@tool
+async def wait(seconds: int) -> str:
+    """Wait for some time."""
+    await asyncio.sleep(seconds)
+    return f"waited {seconds}"
+
+
+@tool
+async def stubborn() -> None:
+    """Do not stop when told to."""
+    for _ in range(3):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            continue
+        return
+
+
+def test_a_cancelled_answer_keeps_the_text_that_had_come() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [[say("half"), hang()], "fine"]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("hello")
+            await asyncio.sleep(5)
+            agent.cancel()
+            await agent.when_idle()
+            assert reasons(agent.session.events) == [USER]
+            (answer,) = data(agent.session.events, "assistant/message")
+            assert answer["interrupted"] is True
+            assert program.model.closed == 1
+            agent.followup("go on")
+            await agent.when_idle()
+            assert texts(agent) == ["hello", "half", "go on", "fine"]
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_an_answer_cancelled_before_any_text_leaves_no_message() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("hello")
+            await asyncio.sleep(5)
+            agent.cancel(kind="parent")
+            await agent.when_idle()
+            assert reasons(agent.session.events) == [{"kind": "aborted", "reason": {"kind": "parent"}}]
+            assert texts(agent) == ["hello"]
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_every_call_of_a_cancelled_turn_gets_its_result() -> None:
+    calls = [call("wait", {"seconds": 1}), call("wait", {"seconds": 99}), call("stubborn")]
+
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [calls, "fine"], tools=[wait, stubborn]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await asyncio.sleep(5)
+            agent.cancel()
+            await agent.when_idle()
+            assert clock.iso() == "2026-12-01T00:00:05.000Z"
+            aborted = "The call was cancelled."
+            assert results(agent.session.events) == [
+                *[("call-1", "waited 1"), ("call-2", aborted), ("call-3", aborted)]
+            ]
+            assert reasons(agent.session.events) == [USER]
+            agent.followup("and now?")
+            await agent.when_idle()
+            assert texts(agent)[-2:] == ["and now?", "fine"]
+            await asyncio.sleep(600)
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+@pytest.mark.parametrize("after", range(12))
+def test_a_turn_can_be_cancelled_at_any_pass_of_the_loop(after: int) -> None:
+    def answer(request: ModelRequest) -> Answer:
+        return [say("a"), call("wait", {"seconds": 1})] if request.messages[-1].text == "go" else "ok"
+
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, answer, tools=[wait]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await passes(after)
+            agent.cancel()
+            agent.steer("and now?")
+            await agent.when_idle()
+            assert texts(agent)[-2:] == ["and now?", "ok"]
+            assert reason_kinds(agent.session.events) in (["completed"], ["aborted", "completed"])
+            assert agent.phase == "idle"
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_cancelling_while_the_message_becomes_durable_ends_the_turn_before_the_model_is_asked() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            held = program.store.hold_writes()
+            agent.followup("hello")
+            await held.reached()
+            agent.cancel()
+            await agent.when_idle()
+            held.release()
+            assert reasons(agent.session.events) == [USER]
+            assert program.model.requests == []
+
+    run(main)
+
+
+def test_cancelling_while_hooks_run_drops_what_people_queued_for_that_turn() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def slow(_: Agent, plan: StepPlan) -> None:
+                await asyncio.sleep(10)
+
+            program.host.ctx.on("step/prepare", slow)
+            agent.followup("never mind")
+            agent.followup("but this")
+            await asyncio.sleep(5)
+            agent.cancel()
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["but this"]
+            assert clock.iso() == "2026-12-01T00:00:15.000Z"
+            assert reason_kinds(agent.session.events) == ["completed"]
+
+    run(main)
+
+
+def test_cancelling_while_hooks_run_leaves_a_retained_message_to_the_next_try() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def slow(_: Agent, plan: StepPlan) -> None:
+                await asyncio.sleep(10)
+
+            program.host.ctx.on("step/prepare", slow)
+            agent.followup(retained("bell"))
+            await asyncio.sleep(5)
+            agent.cancel(discard_pending=True)
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == ["completed"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("discard_pending", [False, True])
+def test_a_message_sent_right_after_a_cancel_is_never_dropped(after: int, discard_pending: bool) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang(), "fine"]) as program:
+            agent = await program.host.agents.create("s")
+
+            async def hook(_: Agent, plan: StepPlan) -> None:
+                await passes(3)
+
+            program.host.ctx.on("step/prepare", hook)
+            agent.followup("old")
+            await passes(after)
+            agent.cancel(discard_pending=discard_pending)
+            agent.followup("new")
+            await passes(60)
+            agent.cancel()
+            await agent.when_idle()
+            assert "new" in user_texts(agent.session.events)
+            discarded = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
+            assert len(discarded) + user_texts(agent.session.events).count("old") == 1
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_cancelling_drops_a_message_whose_turn_cannot_begin() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def refuse(_: Agent, plan: StepPlan) -> None:
+                if plan.messages[0].text == "poison":
+                    raise RuntimeError("not this one")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup("poison")
+            await asyncio.sleep(100)
+            agent.cancel()
+            agent.followup("hello")
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["hello"]
+
+    run(main, logs_errors=True)
+
+
+def test_what_cannot_begin_is_tried_again_after_growing_pauses() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            tries: list[int] = []
+
+            async def refuse(_: Agent, plan: StepPlan) -> None:
+                tries.append(clock.now_ms() // 1000)
+                if len(tries) < 10:
+                    raise RuntimeError("not yet")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup(retained("bell"))
+            await agent.when_idle()
+            pauses = [later - earlier for earlier, later in zip(tries, tries[1:], strict=False)]
+            assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == ["completed"]
+
+    run(main, logs_errors=True)
+
+
+def test_discarding_what_is_pending_keeps_what_is_retained() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await asyncio.sleep(1)
+            agent.followup("later")
+            agent.followup(retained("bell"))
+            agent.steer("hurry")
+            agent.inject(retained("whisper"))
+            agent.cancel(discard_pending=True)
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["go", "bell", "whisper"]
+            canceled = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
+            assert [(s["target"], s["start"], s["removedCount"]) for s in canceled] == [
+                ("next-turn", 0, 1),
+                ("next-step", 0, 1),
+            ]
+
+    run(main)
+
+
+def test_hooks_can_reject_what_people_said_but_nothing_retained() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def reject(_: Agent, plan: StepPlan) -> None:
+                assert [plan.reject(message) for message in plan.messages] == [
+                    not message.retained for message in plan.messages
+                ]
+
+            program.host.ctx.on("step/prepare", reject)
+            agent.followup("rude")
+            agent.followup(retained("bell"))
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == ["blocked", "completed"]
+            assert len(program.model.requests) == 1
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_steering_that_hooks_reject_gives_the_turn_no_further_step() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, ["first answer"], delay_seconds=1) as program:
+            agent = await program.host.agents.create("s")
+
+            async def reject(_: Agent, plan: StepPlan) -> None:
+                for message in plan.messages:
+                    if message.text == "rude":
+                        plan.reject(message)
+
+            program.host.ctx.on("step/prepare", reject)
+            agent.followup("go")
+            await asyncio.sleep(2)
+            agent.steer("rude")
+            await agent.when_idle()
+            assert texts(agent) == ["go", "first answer"]
+            assert len(program.model.requests) == 1
+            assert agent.inbox.next_step == ()
+
+    run(main)
+
+
+def test_cancelling_an_idle_agent_does_nothing() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            agent.cancel()
+            agent.cancel(discard_pending=True)
+            assert len(agent.session.events) == 0
+            agent.followup("hello")
+            await agent.when_idle()
+            length = len(agent.session.events)
+            agent.cancel()
+            await passes()
+            assert len(agent.session.events) == length
+        agent.cancel(discard_pending=True)
+
+    run(main)

@@ -1,0 +1,276 @@
+"""How agents come to be and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.program import Program, passes, reason_kinds, require_valid, run, store, texts
+from watchbell.agent.agent import Agent
+from watchbell.errors import (
+    AgentClosedError,
+    CorruptLogError,
+    PersistenceError,
+    SessionExistsError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
+from watchbell.log.events import Draft
+from watchbell.testing import MemoryDisk, SimulatedClock, call, hang
+from watchbell.tools.definition import ToolExecution
+from watchbell.tools.function import tool
+
+
+@tool
+async def ring() -> str:
+    """Ring a bell."""
+    return "ding"
+
+
+def test_an_agent_is_created_resumed_and_opened_by_its_sessions_id() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agents = program.host.agents
+            agent = await agents.create("s", cwd="/srv")
+            assert agents.get("s") is agent
+            assert agents.live == (agent,)
+            assert agent.session.header.cwd == "/srv"
+            agent.followup("hello")
+            await agent.when_idle()
+            with pytest.raises(SessionExistsError):
+                await agents.create("s")
+            with pytest.raises(SessionLockedError):
+                await agents.resume("s")
+            await agent.aclose()
+            assert agents.get("s") is None
+            with pytest.raises(SessionNotFoundError):
+                await agents.resume("t")
+            again = await agents.open("s")
+            assert texts(again) == ["hello", "ok"]
+            assert (await agents.open("t")).id == "t"
+
+    run(main)
+
+
+def test_nobody_hears_of_a_turn_before_everybody_heard_of_the_agent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            seen: list[tuple[str, str]] = []
+
+            def created(agent: Agent) -> None:
+                agent.followup("from the handler")
+                assert agent.reserve_turn_admission() is None
+                seen.append((agent.id, agent.phase))
+
+            program.host.ctx.on("agent/created", created)
+            agent = await program.host.agents.create("s")
+            assert seen == [("s", "idle")]
+            assert agent.phase == "turn"
+            await agent.when_idle()
+            assert texts(agent) == ["from the handler", "ok"]
+
+    run(main)
+
+
+def test_an_agent_ends_by_aborting_its_turn_then_its_scope_then_its_session() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            order: list[str] = []
+            agent.ctx.defer(lambda: order.append(f"scope undone, turn {reason_kinds(agent.session.events)}"))
+            program.host.ctx.on("session/closed", lambda session: order.append("session closed"))
+            program.host.ctx.on("agent/disposed", lambda agent: order.append("agent disposed"))
+            agent.tools.register(ring, agent.ctx)
+            agent.followup("hello")
+            await asyncio.sleep(1)
+            await agent.aclose()
+            await agent.aclose()
+            assert order == ["scope undone, turn ['aborted']", "session closed", "agent disposed"]
+            assert agent.tools.tools() == ()
+            with pytest.raises(AgentClosedError):
+                agent.followup("anybody?")
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_closing_an_agent_twice_at_once_closes_it_once() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("hello")
+            await asyncio.sleep(1)
+            first = asyncio.create_task(agent.aclose())
+            await passes(1)
+            await program.host.aclose()
+            await first
+        require_valid(program.disk.events("s"))
+        assert reason_kinds(program.disk.events("s")) == ["aborted"]
+
+    run(main)
+
+
+def test_closing_that_was_cancelled_can_be_done_again() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("hello")
+            await asyncio.sleep(1)
+            closing = asyncio.create_task(agent.aclose())
+            await passes(1)
+            closing.cancel()
+            await passes(1)
+            await agent.aclose()
+            await passes()
+            assert program.host.sessions.get("s") is None
+            assert (await program.host.agents.resume("s")).session.header.id == "s"
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_a_tool_can_end_its_own_agent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        @tool
+        async def leave(execution: ToolExecution) -> None:
+            """End the agent."""
+            assert isinstance(execution.agent, Agent)
+            await execution.agent.aclose()
+
+        async with Program(clock, [call("leave")], tools=[leave]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await asyncio.sleep(5)
+            assert program.host.agents.live == ()
+        assert reason_kinds(program.disk.events("s")) == ["aborted"]
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+def test_children_have_sessions_of_their_own_and_end_with_their_parent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, lambda _: hang()) as program:
+            order: list[str] = []
+            program.host.ctx.on("agent/disposed", lambda agent: order.append(agent.id))
+            parent = await program.host.agents.create("p", cwd="/srv")
+            child = await program.host.agents.create_child(parent, "c")
+            grandchild = await program.host.agents.create_child(child, "g")
+            other = await program.host.agents.create("o")
+            header = grandchild.session.header
+            assert (header.delegation_depth, header.parent_session, header.origin) == (2, "c", "subagent")
+            assert (header.cwd, child.is_root, parent.is_root) == ("/srv", False, True)
+            for agent in (parent, child, grandchild):
+                agent.followup("go")
+            await asyncio.sleep(1)
+            await parent.aclose()
+            assert order == ["g", "c", "p"]
+            assert program.host.agents.live == (other,)
+        for name in "pcg":
+            require_valid(program.disk.events(name))
+
+    run(main)
+
+
+def test_a_child_of_an_agent_that_ended_is_refused() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            parent = await program.host.agents.create("p")
+            coming = asyncio.create_task(program.host.agents.create_child(parent, "early"))
+            await parent.aclose()
+            for child in (coming, program.host.agents.create_child(parent, "late")):
+                with pytest.raises(AgentClosedError):
+                    await child
+            assert program.host.agents.live == ()
+            assert program.host.sessions.live == ()
+
+    run(main)
+
+
+def test_a_child_that_cannot_be_stored_keeps_nobody_else_from_ending() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            parent = await program.host.agents.create("p")
+            children = [await program.host.agents.create_child(parent, name) for name in "ab"]
+            program.store.fail_writes(2)
+            for child in children:
+                child.inject("by the way")
+            with pytest.raises(PersistenceError):
+                await parent.aclose()
+            assert program.host.agents.live == ()
+            assert program.host.sessions.live == ()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}),
+        Draft("turn/end", {"turn": 1}),
+    ],
+)
+def test_a_log_that_cannot_be_opened_leaves_nothing_open(draft: Draft) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        disk = MemoryDisk()
+        store(disk, draft)
+        async with Program(clock, disk=disk) as program:
+            for _ in range(2):
+                with pytest.raises((CorruptLogError, KeyError)):
+                    await program.host.agents.resume("s")
+            assert program.host.agents.live == ()
+            assert program.host.sessions.live == ()
+        assert len(disk.events("s")) == 1
+
+    run(main)
+
+
+def test_a_fork_goes_on_with_the_conversation_up_to_a_point() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, ["one", "two", "other two"]) as program:
+            parent = await program.host.agents.create("p")
+            parent.followup("first")
+            await parent.when_idle()
+            length = len(parent.session.events)
+            parent.followup("second")
+            await parent.when_idle()
+            fork = await program.host.agents.fork(parent, "f", at=length)
+            fork.followup("another second")
+            await fork.when_idle()
+            assert texts(fork) == ["first", "one", "another second", "other two"]
+            assert texts(parent) == ["first", "one", "second", "two"]
+            assert fork.session.header.seed_length == length
+            with pytest.raises(ValueError, match="cannot fork at event 999"):
+                await program.host.agents.fork(parent, at=999)
+        require_valid(program.disk.events("f"))
+
+    run(main)
+
+
+def test_a_host_ends_its_agents_newest_first() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        order: list[str] = []
+        async with Program(clock) as program:
+            program.host.ctx.on("agent/disposed", lambda agent: order.append(agent.id))
+            for name in "abc":
+                await program.host.agents.create(name)
+        assert order == ["c", "b", "a"]
+
+    run(main)
+
+
+def test_a_host_that_cannot_store_one_session_still_ends_all() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        program = Program(clock)
+        await program.host.__aenter__()
+        agents = [await program.host.agents.create(name) for name in "abc"]
+        for agent in agents:
+            agent.inject("by the way")
+        program.store.fail_writes(1)
+        with pytest.raises(PersistenceError):
+            await program.host.aclose()
+        assert all(agent.phase == "closed" and agent.session.is_closed for agent in agents)
+        assert sorted(program.disk.batches) == ["a", "b"]
+
+    run(main)

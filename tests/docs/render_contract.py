@@ -1,0 +1,69 @@
+"""Renders `docs/reference/contract.md` from the contract's tests: `python -m tests.docs.render_contract`.
+
+Each file `tests/contract/test_<section>_….py` is a section, in order of its name: its docstring is the
+heading and what stands under it, and each test's docstring is a clause, in order. A comment `# --- title ---` between
+tests begins a part of the section.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests" / "contract"
+PAGE = ROOT / "docs" / "reference" / "contract.md"
+INTRO = """\
+# The Schedule contract, clause by clause
+
+What Watchbell's Schedule promises. Each clause is the docstring of the test that proves it, whose name stands
+behind it; `make test` runs them all, and `make contract` renders this page from them.
+"""
+
+_PART = re.compile(r"^# --- (.+?) -+$")
+
+
+def section_files() -> list[Path]:
+    """The files of the contract's tests, in the order of the contract."""
+    found = [path for path in TESTS.glob("test_*.py") if re.match(r"test_\d", path.name)]
+    return sorted(found, key=lambda path: (int(path.stem.split("_")[1]), path.stem))
+
+
+def render() -> str:
+    """The page."""
+    return "\n".join([INTRO, *(line for path in section_files() for line in _section(path))])
+
+
+def _section(path: Path) -> Iterator[str]:
+    source = path.read_text(encoding="utf-8")
+    module = ast.parse(source)
+    title, _, under = (ast.get_docstring(module) or path.stem).partition("\n")
+    yield f"## {title.rstrip('.')}\n"
+    if under.strip():
+        yield f"{under.strip()}\n"
+    tests = [
+        node
+        for node in module.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    lines = source.splitlines()
+    read = 0
+    for test in tests:
+        parts = [match[1] for line in lines[read : test.lineno] if (match := _PART.match(line))]
+        if parts:
+            yield f"### {parts[-1][0].upper()}{parts[-1][1:]}\n"
+        read = test.lineno
+        yield _clause(path, test)
+
+
+def _clause(path: Path, test: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    clause = ast.get_docstring(test) or test.name.replace("_", " ")
+    text = "\n  ".join(clause.splitlines())
+    return f"- {text}\n  ([`{test.name}`](../../{path.relative_to(ROOT)}))\n"
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(render(), encoding="utf-8")

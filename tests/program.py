@@ -1,0 +1,246 @@
+"""A whole program for tests: a host under simulated time, over a disk that outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self, TypeVar
+from unittest.mock import patch
+
+from watchbell.agent.agent import Agent
+from watchbell.context import Plugin
+from watchbell.errors import PersistenceError
+from watchbell.host import Host
+from watchbell.log.codec import decode_rows, encode_rows
+from watchbell.log.eventlog import EventLog
+from watchbell.log.events import Draft, Event
+from watchbell.log.session import SessionHeader
+from watchbell.log.values import decode_json
+from watchbell.testing import (
+    FaultyPersistence,
+    MemoryDisk,
+    MemoryStorage,
+    ScriptedModel,
+    SimulatedClock,
+    SimulatedEventLoop,
+    simulate,
+)
+from watchbell.testing.clock import DEFAULT_START
+from watchbell.testing.model import Script
+from watchbell.tools.definition import Tool
+
+T = TypeVar("T")
+MOST_PASSES = 20_000
+
+
+class SpinningError(AssertionError):
+    """The program keeps the loop busy without time passing."""
+
+
+class WatchedLoop(SimulatedEventLoop):
+    """A simulated loop that fails a program which spins, and keeps what nobody handled."""
+
+    unhandled: list[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        WatchedLoop.unhandled = []
+        self._passes = (0.0, 0)
+        self.set_exception_handler(lambda _, context: self.unhandled.append(str(context)))
+
+    def _run_once(self) -> None:
+        now = self.time()
+        self._passes = (now, self._passes[1] + 1 if self._passes[0] == now else 0)
+        if self._passes[1] > MOST_PASSES:
+            raise SpinningError(f"{MOST_PASSES} passes of the loop at {now} s")
+        super()._run_once()  # type: ignore[misc]
+
+
+class _Errors(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+def run(
+    main: Callable[[SimulatedClock], Awaitable[T]], *, start: str | int = DEFAULT_START, logs_errors: bool = False
+) -> T:
+    """Simulate `main`; nothing may spin, be left running, fail unheard, or be logged as an error unless said."""
+    errors = _Errors()
+    logging.getLogger("watchbell").addHandler(errors)
+    try:
+        with patch("watchbell.testing.loop.SimulatedEventLoop", WatchedLoop):
+            result = simulate(main, start=start)
+        gc.collect()  # a task that failed unheard says so when it is gone
+    finally:
+        logging.getLogger("watchbell").removeHandler(errors)
+    assert WatchedLoop.unhandled == []
+    assert bool(errors.lines) == logs_errors, "\n".join(errors.lines)
+    return result
+
+
+class Program:
+    """One host. Several over one disk, one after the other, are a program that is started again."""
+
+    def __init__(
+        self,
+        clock: SimulatedClock,
+        script: Script = (),
+        *,
+        disk: MemoryDisk | None = None,
+        plugins: Sequence[Plugin] = (),
+        tools: Sequence[Tool] = (),
+        system: str | None = None,
+        delay_seconds: float = 0,
+    ) -> None:
+        self.disk = MemoryDisk() if disk is None else disk
+        self.store = FaultyPersistence(MemoryStorage(self.disk))
+        self.model = ScriptedModel(script, delay_seconds=delay_seconds)
+        self.host = Host(
+            storage=self.store, model=self.model, plugins=plugins, tools=tools, system=system, clock=clock
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.host.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.host.aclose()
+
+    async def kill(self) -> None:
+        """Lose the process: what was not durable is gone, and nothing that it still does reaches the disk."""
+        self.disk.crash()
+        with contextlib.suppress(PersistenceError):
+            await self.host.aclose()
+
+
+def store(disk: MemoryDisk, *drafts: Draft, seed_length: int | None = None) -> None:
+    """Put a log on the disk, as session `s`."""
+    disk.headers["s"] = SessionHeader(id="s", created_at=0, seed_length=seed_length, delegation_depth=0)
+    disk.batches["s"] = [tuple(draft.at(seq, 1000 + seq) for seq, draft in enumerate(drafts))]
+
+
+def cut(events: Sequence[Event], length: int) -> MemoryDisk:
+    """Return a disk on which session `s` has the first events of another log."""
+    disk = MemoryDisk()
+    disk.headers["s"] = SessionHeader(id="s", created_at=0, delegation_depth=0)
+    disk.batches["s"] = [tuple(events[:length])]
+    return disk
+
+
+async def passes(count: int = 20) -> None:
+    """Let everything run that needs no time."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def types(events: Iterable[Event], *, without: str = "assistant/chunk") -> list[str]:
+    """Name the events' types, chunks left out."""
+    return [event.type for event in events if event.type != without]
+
+
+def data(events: Iterable[Event], of_type: str) -> list[Any]:
+    """Decode the payloads of one type."""
+    return [event.data for event in events if event.type == of_type]
+
+
+def cites(event: Event) -> Any:
+    """Decode the seqs that an event was made from."""
+    return decode_json(bytes(event.source_event_seqs))  # type: ignore[arg-type]
+
+
+def reasons(events: Iterable[Event]) -> list[Any]:
+    """Say why each turn ended."""
+    return [end["reason"] for end in data(events, "turn/end")]
+
+
+def reason_kinds(events: Iterable[Event]) -> list[str]:
+    """Say in one word why each turn ended."""
+    return [reason["kind"] for reason in reasons(events)]
+
+
+def texts(agent: Agent) -> list[str]:
+    """Read the conversation, one text for each message; a tool's result shows its text."""
+    return [_text(message.content) for message in agent.transcript()]
+
+
+def user_texts(events: Iterable[Event]) -> list[str]:
+    """Read what entered the conversation as a user message."""
+    return ["".join(block["text"] for block in message["content"]) for message in data(events, "user/message")]
+
+
+def results(events: Iterable[Event]) -> list[tuple[str, str]]:
+    """Read each tool result: the call that it answers and its text."""
+    blocks = [result["message"]["content"][0] for result in data(events, "tool/result")]
+    return [(block["toolCallId"], block["content"][0]["text"]) for block in blocks]
+
+
+def reminders(events: Iterable[Event]) -> list[list[tuple[str, str]]]:
+    """List for each message of Schedule that entered the conversation which occurrences it presents."""
+    sources = [message["source"] for message in data(events, "user/message")]
+    return [
+        [(item["id"], item["occurrenceAt"]) for item in source["reminders"]]
+        for source in sources
+        if source.get("plugin") == "schedule"
+    ]
+
+
+def require_valid(events: Sequence[Event]) -> None:
+    """Check what every reader relies on.
+
+    Strict decoding takes each row, boundaries nest, and each call of a model has exactly one result.
+    """
+    assert list(EventLog(decode_rows(encode_rows(events), 0))) == list(events)
+    turn: int | None = None
+    step: int | None = None
+    open_calls: list[str] = []
+    last_turn = last_step = 0
+    for event in events:
+        value = event.data
+        match event.type:
+            case "turn/start":
+                assert turn is None
+                assert value["turn"] == last_turn + 1
+                turn = last_turn = value["turn"]
+                step = None
+                last_step = 0
+            case "step/start":
+                assert (value["turn"], value["step"]) == (turn, last_step + 1)
+                assert step is None
+                step = last_step = value["step"]
+            case "user/message" | "request/header" | "assistant/chunk":
+                assert step is not None
+            case "assistant/message":
+                assert (value["turn"], value["step"]) == (turn, step)
+                open_calls += [b["id"] for b in value["message"]["content"] if b["type"] == "tool-call"]
+            case "tool/call":
+                assert value["callId"] in open_calls
+            case "tool/result":
+                open_calls.remove(value["message"]["source"]["callId"])
+            case "step/end":
+                assert (value["turn"], value["step"], open_calls) == (turn, step, [])
+                step = None
+            case "turn/end":
+                assert (value["turn"], step) == (turn, None)
+                turn = None
+            case _:
+                pass
+    assert turn is None
+
+
+def _text(blocks: Iterable[Any]) -> str:
+    parts: list[str] = []
+    for block in blocks:
+        if hasattr(block, "text"):
+            parts.append(block.text)
+        elif hasattr(block, "name"):
+            parts.append(f"<{block.name}>")
+        else:
+            parts.append(_text(block.content))
+    return "".join(parts)
