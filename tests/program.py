@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
@@ -30,7 +31,7 @@ from watchbell.testing import (
 )
 from watchbell.testing.clock import DEFAULT_START
 from watchbell.testing.model import Script
-from watchbell.tools.definition import Tool
+from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 
 T = TypeVar("T")
 MOST_PASSES = 20_000
@@ -134,10 +135,29 @@ def cut(events: Sequence[Event], length: int) -> MemoryDisk:
     return disk
 
 
+async def ask(agent: Agent, name: str, signal: AbortSignal | None = None, **arguments: Any) -> Any:
+    """Call a tool of an agent as its model would, outside a turn, and return the value."""
+    execution = ToolExecution(agent, "asked", AbortSignal() if signal is None else signal)
+    return (await agent.tools.execute(name, json.dumps(arguments), execution)).value
+
+
+def operations(events: Iterable[Event]) -> list[str]:
+    """Say what happened to reminders: `create schedule-1` and so on."""
+    changes = data(events, "schedule/change")
+    return [f"{change['operation']} {change.get('id') or change['schedule']['id']}" for change in changes]
+
+
 async def passes(count: int = 20) -> None:
     """Let everything run that needs no time."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def quiet(agent: Agent) -> None:
+    """Wait until the agent is idle and nothing that needs no time makes it busy again."""
+    for _ in range(20):
+        await agent.when_idle()
+        await passes(5)
 
 
 def types(events: Iterable[Event], *, without: str = "assistant/chunk") -> list[str]:

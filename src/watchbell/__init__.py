@@ -53,6 +53,7 @@ from watchbell.log.events import Event, Message
 from watchbell.log.session import Session, SessionHeader
 from watchbell.models.base import ChatModel, ModelRequest
 from watchbell.models.offline import OfflineModel
+from watchbell.models.openai import OpenAIModel
 from watchbell.storage.base import SessionPersistence
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.tools.definition import Tool, ToolExecution
@@ -80,6 +81,7 @@ __all__ = [
     "ModelError",
     "ModelRequest",
     "OfflineModel",
+    "OpenAIModel",
     "PersistenceError",
     "Plugin",
     "Reservation",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-import zoneinfo
 from pathlib import Path
 from typing import Any
 
@@ -372,27 +371,3 @@ def test_a_repeated_key_gets_its_own_answer() -> None:
     """A repeated key is seen: `invalid_rule` inside `at`."""
     twice = '{"date":"2027-06-01","time":"09:00:00","time_zone":"UTC","time_zone":"UTC"}'
     assert answer_raw("at", twice) == RULE
-
-
-# --- where zones come from -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("with_files", [True, False])
-def test_zones_come_from_the_pinned_wheel(with_files: bool, tmp_path: Path) -> None:
-    """The rules of zones come from the pinned `tzdata` wheel's own files, whatever files the host has, and
-    if it has none."""
-    if with_files:
-        (tmp_path / "America").mkdir()
-        wheel = Path(ZoneTable().origin()) / "zoneinfo"
-        (tmp_path / "America" / "Vancouver").write_bytes((wheel / "Asia" / "Tokyo").read_bytes())
-    try:
-        zoneinfo.reset_tzpath([str(tmp_path)])
-        at = local("2027-01-15 09:00:00", "America/Vancouver")
-        assert answer(at=at) == "2027-01-15T16:00:00.000Z"
-    finally:
-        zoneinfo.reset_tzpath()
-
-
-def test_the_release_in_use_can_be_told() -> None:
-    """`watchbell doctor` prints the release in use."""
-    assert ZoneTable().release() == "2026f"

@@ -296,6 +296,20 @@ def test_a_corrupt_log_is_a_value_of_its_own() -> None:
     assert value["code"] == "corrupt_schedule_log"
 
 
+def test_a_failure_inside_the_program_is_a_value_too() -> None:
+    """What fails inside the program is `internal_error`, and nothing of the failure is shown."""
+
+    class Broken:
+        def find(self, name: str) -> None:
+            raise OSError(f"/usr/share/{name} is broken")
+
+    at = {"date": "2027-06-01", "time": "09:00:00", "time_zone": "Europe/Berlin"}
+    value = World().call("create", {"prompt": "p", "at": at}, zones=Broken())
+    assert list(value) == ["code", "message"]
+    assert value["code"] == "internal_error"
+    assert "broken" not in value["message"]
+
+
 @pytest.mark.parametrize("operation", ["create", "delete"])
 def test_an_uncertain_outcome_names_the_operation_and_the_id(operation: str) -> None:
     """`persistence_uncertain` has besides `operation`, which is `create`, `list` or `delete`, and the `id`

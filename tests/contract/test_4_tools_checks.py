@@ -132,9 +132,11 @@ def test_a_repeated_argument_is_refused(tool: str, text: str, code: str) -> None
     assert World(create_row()).call(tool, text)["code"] == code
 
 
-NO_OBJECTS = ["[]", '"text"', "600", "true", "{", '{"prompt":"p","after_sec',
-              '{"prompt":"p","after_seconds":6', '{"prompt":"p","after_seconds":600} x', '{"a":1}{"a":1}', "{'a':1}", "\ufeff{}",
-              "[" * 100_000, '{"a":' * 100_000]  # fmt: skip
+NO_OBJECTS = [
+    *("[]", '"text"', "600", "true", "{", '{"prompt":"p","after_sec', '{"prompt":"p","after_seconds":6'),
+    *('{"prompt":"p","after_seconds":600} x', '{"a":1}{"a":1}', "{'a':1}", "\ufeff{}"),
+    *("[" * 100_000, '{"a":' * 100_000),
+]
 
 
 @pytest.mark.parametrize("tool", ["create", "list", "delete"])

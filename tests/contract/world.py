@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from watchbell import Host, schedule
@@ -16,7 +18,7 @@ from watchbell.cli.main import app
 from watchbell.log.events import Draft, Message
 from watchbell.log.session import SessionHeader
 from watchbell.schedule.protocol import SCHEDULE_CHANGE, decode_instant, render_instant
-from watchbell.schedule.rules import Limits
+from watchbell.schedule.rules import Limits, ZoneLookup
 from watchbell.storage.base import SessionPersistence
 from watchbell.testing import MemoryDisk, MemoryStorage, ScriptedModel, SimulatedClock, simulate
 from watchbell.tools.definition import AbortSignal, ToolExecution
@@ -29,6 +31,8 @@ T0 = "2026-12-01T00:00:00.000Z"
 """What clocks read unless a test says otherwise."""
 
 SESSION = "s"
+
+PROGRAM = get_command(app)  # made once: that costs more than most commands
 
 
 def later(seconds: float, start: str = T0) -> str:
@@ -88,12 +92,20 @@ class World:
         *,
         clock: str = T0,
         limits: Limits | None = None,
+        zones: ZoneLookup | None = None,
     ) -> Any:
         """One call of `schedule_<tool>`, outside any turn; its canonical value."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         return simulate(
             lambda wall: call_tool(
-                self.storage, SESSION, f"schedule_{tool}", text, clock=wall, create=True, limits=limits
+                self.storage,
+                SESSION,
+                f"schedule_{tool}",
+                text,
+                clock=wall,
+                create=True,
+                limits=limits,
+                zones=zones,
             ),
             start=decode_instant(clock),
         )
@@ -185,5 +197,11 @@ class Printed(NamedTuple):
 
 def run_watchbell(*arguments: str, stdin: bytes | None = None) -> Printed:
     """Run the program in this process, without a process of its own."""
-    done = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="watchbell")
-    return Printed(done.exit_code, done.stdout_bytes, done.stderr)
+    with CliRunner().isolation(input=stdin) as (printed, told_errors, _):
+        try:
+            code = PROGRAM.main(list(arguments), prog_name="watchbell")
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Printed(code or 0, printed.getvalue(), told_errors.getvalue().decode())

@@ -1,8 +1,8 @@
 """Renders `docs/reference/contract.md` from the contract's tests: `python -m tests.docs.render_contract`.
 
 Each file `tests/contract/test_<section>_….py` is a section, in order of its name: its docstring is the
-heading and what stands under it, and each test's docstring is a clause, in order. A comment `# --- title ---` between
-tests begins a part of the section.
+heading and what stands under it, and each test's docstring is a clause, in order. A comment
+`# --- title ---` between tests begins a part of the section.
 """
 
 from __future__ import annotations

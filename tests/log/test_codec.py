@@ -109,7 +109,16 @@ def test_a_malformed_header_is_corrupt(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"null", b"[]", b"[[]]", b"{", b"\xff", b'{"type":"session","version":0,"id":"a","id":"b"}', b"[" * 3000],
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"[[]]",
+        b"{",
+        b"\xff",
+        b'{"type":"session","version":0,"id":"a","id":"b"}',
+        b"[" * 3000,
+    ],
 )
 def test_what_is_no_header_is_corrupt(line: bytes) -> None:
     with pytest.raises(CorruptLogError):
@@ -490,7 +499,11 @@ def test_lines_may_end_as_on_windows() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-SAFE, SAFE) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-SAFE, SAFE)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
@@ -501,7 +514,9 @@ DELTAS = st.builds(
     st.integers(0, 1),
     SURROGATES,
 )
-PAYLOADS = st.tuples(st.just("assistant/chunk"), DELTAS.map(lambda chunk: {"turn": 1, "step": 1, "chunk": chunk}))
+PAYLOADS = st.tuples(
+    st.just("assistant/chunk"), DELTAS.map(lambda chunk: {"turn": 1, "step": 1, "chunk": chunk})
+)
 OTHERS = st.tuples(st.just("schedule/change"), JSON | SURROGATES)
 
 

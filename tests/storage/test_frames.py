@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from hashlib import sha256
 
 import pytest
 import zstandard
@@ -88,18 +89,23 @@ def test_a_flipped_bit_is_never_taken_for_data() -> None:
         flipped[bit // 8] ^= 1 << bit % 8
         try:
             whole, torn = read_zstd(bytes(flipped))
-        except CorruptLogError as error:
-            assert error.offset is not None
-        else:
-            # A last frame that seems to go on cannot be told from a torn one; one bit means nothing to zstd.
-            assert (whole, torn) in ((LINES[:2], TornTail(last, len(data) - last)), (LINES, None))
+        except CorruptLogError:
+            continue
+        # A last frame that seems to go on cannot be told from a torn one; one bit means nothing to zstd.
+        assert (whole, torn) in ((LINES[:2], TornTail(last, len(data) - last)), (LINES, None))
 
 
 def test_an_early_frame_that_seems_to_go_on_is_not_torn() -> None:
-    first = bytearray(log(LINES[0]))
-    first[-4 - len(LINES[0]) - 1] = 0xFF  # the size of its one raw block
-    with pytest.raises(CorruptLogError):
-        read_zstd(bytes(first) + log(*LINES[1:]))
+    digits = "".join(str(int.from_bytes(sha256(bytes([n])).digest(), "big")) for n in range(240))
+    first = bytearray(log(f'"{digits[:18_000]}"\n'.encode()))
+    assert len(first) < 8192  # so bit 13 of its block's size is not set, and setting it reaches past the end
+    block = zstandard.frame_header_size(bytes(first))
+    first[block + 2] |= 1
+    whole = log(LINES[0])
+    assert read_zstd(whole + first)[1] == TornTail(len(whole), len(first))
+    with pytest.raises(CorruptLogError, match="followed by others") as caught:
+        read_zstd(whole + first + log(*LINES[1:]))
+    assert caught.value.offset == len(whole)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +146,10 @@ def test_a_frame_of_gigabytes_is_refused_at_once() -> None:
         yield compressor.flush()
 
     data = log(LINES[0]) + b"".join(bomb(b"\0" * 1024 * 1024))
-    seen = 0
+    parts = read_frames(io.BytesIO(data), len(data))
+    assert next(parts) == Part(0, LINES[0], is_last=True)
     with pytest.raises(CorruptLogError, match="longer than"):
-        for part in read_frames(io.BytesIO(data), len(data)):
-            assert isinstance(part, Part)
-            seen += len(part.lines)
-    assert seen == len(LINES[0])
+        next(parts)
 
 
 # --- plain

@@ -40,7 +40,9 @@ def test_a_session_id_becomes_one_safe_name_and_back(session_id: str, name: str)
     assert unescape_session_id(name) == session_id
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "~", "~00e9", "~0041", "~002E.", "é", "x~12", "x" * 256])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a b", "~", "~00e9", "~0041", "~002E.", "é", "x~12", "x" * 256]
+)
 def test_other_names_are_no_sessions(name: str) -> None:
     assert unescape_session_id(name) is None
 
@@ -51,7 +53,13 @@ def test_an_id_without_a_name_is_refused(session_id: str) -> None:
         escape_session_id(session_id)
 
 
-@given(st.text(st.characters(categories=["Lu", "Cs", "Po", "So", "Cc"]) | st.sampled_from("~.0aA"), min_size=1, max_size=20))
+@given(
+    st.text(
+        st.characters(categories=["Lu", "Cs", "Po", "So", "Cc"]) | st.sampled_from("~.0aA"),
+        min_size=1,
+        max_size=20,
+    )
+)
 def test_escaping_loses_nothing(session_id: str) -> None:
     # Two halves of a pair are the same JavaScript text as the character that they make.
     text = session_id.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

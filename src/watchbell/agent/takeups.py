@@ -98,19 +98,19 @@ def _holds_text(event: Event) -> bool:
 def _opener(events: list[Event]) -> str | None:
     """Return the id of the retained message that opened a turn, None when a person did.
 
-    What hooks put at the head of a step was never pending, so only the last messages of the first step, as
-    many as were claimed, count.
+    A message of the next-turn list is the opener, whatever entered along with it. What hooks put at the head of
+    a step was never pending, so only the last messages of the first step, as many as were claimed, count.
     """
     claimed = 0
+    has_head = False
     messages: list[Message] = []
     for event in events:
         if event.type == "agent/inbox/spliced" and not messages:
             claimed += event.data.get("removedCount", 0)
+            has_head = has_head or event.data["target"] == "next-turn"
         elif event.type == "user/message":
             messages.append(surface_message(event))
         elif messages:
             break
     openers = messages[-claimed:] if claimed else []
-    if any(message.is_from_person for message in openers):
-        return None
-    return next((message.id for message in openers if message.retained), None)
+    return next((message.id for message in openers[: 1 if has_head else None] if message.retained), None)

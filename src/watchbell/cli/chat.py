@@ -22,14 +22,12 @@ from watchbell.cli.signals import run_stoppable
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
 
-__all__ = ["chat"]
+__all__ = ["chat", "show_beginning"]
 
 
 @guarded
 def chat(
-    session: Annotated[
-        str, typer.Argument(help="Id of the session; a new one is begun.")
-    ] = "main",
+    session: Annotated[str, typer.Argument(help="Id of the session; a new one is begun.")] = "main",
     shown: Annotated[
         int, typer.Option("--history", metavar="N", min=0, help="How many of the last messages to show.")
     ] = 20,
@@ -55,7 +53,7 @@ async def _chat(program: Program, session_id: str, shown: int) -> int:
             from watchbell.cli.chat_terminal import ChatTerminal  # heavy, and only needed here
 
             terminal = ChatTerminal(agent, program)
-            _show_beginning(agent, program, shown, pending)
+            show_beginning(agent, program, shown, pending)
             await terminal.talk()
         else:
             await _talk_in_lines(agent, program)
@@ -63,15 +61,16 @@ async def _chat(program: Program, session_id: str, shown: int) -> int:
     return 0
 
 
-def _show_beginning(agent: Agent, program: Program, shown: int, pending: PendingReminders) -> None:
+def show_beginning(agent: Agent, program: Program, shown: int, pending: PendingReminders) -> None:
+    """Show the last pieces of the history, and whom one talks to."""
     pieces, earlier = history(agent.session.events, program.zone, shown)
     if earlier and shown:
         print_line(f"({earlier} earlier; `watchbell log {agent.id}` has everything)", style="dim")
     for piece in pieces:
         print_piece(piece)
     print_line(
-        f"Session {agent.id}, answered by {program.model.provider} {program.model.model}. {pending.describe()} "
-        "Ctrl-C cancels an answer, Ctrl-D leaves.",
+        f"Session {agent.id}, answered by {program.model.provider} {program.model.model}. "
+        f"{pending.describe()} Ctrl-C cancels an answer, Ctrl-D leaves.",
         style="dim",
     )
 

@@ -40,19 +40,19 @@ class ChatTerminal:
     Args:
         agent: The agent.
         program: Who types, and in which zone times are told.
-        input: Where keys come from; the terminal when None.
-        output: Where the prompt is drawn; the terminal when None.
+        keys: Where keys come from; the terminal when None.
+        screen: Where the prompt is drawn; the terminal when None.
     """
 
     def __init__(
-        self, agent: Agent, program: Program, *, input: Input | None = None, output: Output | None = None
+        self, agent: Agent, program: Program, *, keys: Input | None = None, screen: Output | None = None
     ) -> None:
         self._agent = agent
         self._person = program.person
         self._conversation = Conversation(program.zone)
         self._unfinished = ""
         self._prompt: PromptSession[str] = PromptSession(
-            self._message, key_bindings=self._keys(), input=input, output=output
+            self._message, key_bindings=_bind_keys(agent), input=keys, output=screen
         )
         agent.session.observe(self._on_events)
 
@@ -68,22 +68,8 @@ class ChatTerminal:
                 if line.strip():
                     self._agent.followup(line, source=self._person)
 
-    def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
-
-        @keys.add("c-c", eager=True)
-        def _(event: KeyPressEvent) -> None:
-            if self._agent.phase == "turn":
-                self._agent.cancel()
-            elif event.current_buffer.text:
-                event.current_buffer.reset()
-            else:
-                print_line("(Ctrl-D leaves)", style="dim")
-
-        return keys
-
     def _message(self) -> StyleAndTextTuples:
-        """Return what stands before the line being typed: the unfinished answer, in the rows that it fills."""
+        """Return what stands before the line being typed: the unfinished answer, in its rows."""
         if not self._unfinished:
             return [("bold", _PROMPT)]
         columns = self._prompt.app.output.get_size().columns
@@ -106,3 +92,18 @@ class ChatTerminal:
             print_line(unfinished, multiline=True)
         if piece.kind not in ("answer-end", "person"):
             print_piece(piece)
+
+
+def _bind_keys(agent: Agent) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("c-c", eager=True)
+    def _(event: KeyPressEvent) -> None:
+        if agent.phase == "turn":
+            agent.cancel()
+        elif event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            print_line("(Ctrl-D leaves)", style="dim")
+
+    return keys

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from watchbell.cli.output import print_answer, print_line, shorten
+from watchbell.cli.output import print_answer, print_line, print_row, shorten
 from watchbell.cli.times import render_moment
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Event, Message, ToolResultBlock
@@ -24,8 +24,8 @@ Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answe
 
 _STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
 _ARGUMENTS_SHOWN = 90
-_LABELS = {"person": "you> ", "reminder": "[reminder] ", "tool": "[tool] ", "note": "", "failure": ""}
-_STYLES = {"person": "bold", "reminder": "bold yellow", "tool": "dim", "note": "dim", "failure": "red"}
+_LABELS = {"person": "you> ", "reminder": "[reminder] ", "note": "", "failure": ""}
+_STYLES = {"person": "bold", "reminder": "bold yellow", "note": "dim", "failure": "red"}
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -72,7 +72,9 @@ class Conversation:
                 case "tool/result":
                     yield from self._read_result(surface_message(event))
                 case "watchbell/take-up":
-                    yield Piece("note", f"(answering again: the turn was cut off; try {event.data['attempt']})")
+                    yield Piece(
+                        "note", f"(answering again: the turn was cut off; try {event.data['attempt']})"
+                    )
                 case "turn/end":
                     yield from self._read_end(event.data["reason"])
                 case _:
@@ -152,6 +154,8 @@ def print_piece(piece: Piece) -> None:
     """Print a piece that stands on lines of its own, or a whole answer."""
     if piece.kind == "answer":
         print_line(piece.text, multiline=True)
+    elif piece.kind == "tool":  # folded: what it came to is told by the answer
+        print_row(f"[tool] {piece.text}", style="dim")
     elif piece.kind != "answer-end":
         text = f"{_LABELS[piece.kind]}{piece.text}"
         print_line(text, style=_STYLES[piece.kind], multiline=piece.kind == "person")

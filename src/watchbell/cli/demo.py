@@ -44,8 +44,8 @@ __all__ = ["demo"]
 
 FIRST = "Remind me in 3 seconds to stretch."
 SECOND = "Remind me in 2 seconds to drink some water."
-POLL_SECONDS = 0.02
-PATIENCE_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+_PATIENCE_SECONDS = 30.0
 _TYPES = frozenset({"schedule/change", "user/message", "assistant/message"})
 _JQ = """jq -r 'select(.type == "schedule/change")'"""
 
@@ -54,8 +54,8 @@ class _BrokenPromiseError(WatchbellError):
     """Something did not happen as the demo says that it does."""
 
 
-class _Delivery(msgspec.Struct, frozen=True):
-    """What a log holds of one reminder, as seqs in order."""
+class _Delivery(msgspec.Struct):
+    """What a log holds of one reminder: the seqs of its events."""
 
     dispatches: list[int]
     messages: list[int]
@@ -92,7 +92,9 @@ class _Demo:
     async def show(self) -> int:
         """Show everything, and check it."""
         self._session_id = await self._choose_id()
-        self._say(f"Session {self._session_id} in {self._program.home}, answered by the offline model (no key).")
+        self._say(
+            f"Session {self._session_id} in {self._program.home}, answered by the offline model (no key)."
+        )
         await self._show_reminder()
         await self._show_kill()
         await self._show_resume()
@@ -105,7 +107,7 @@ class _Demo:
             agent = await host.agents.create(self._session_id, cwd=str(Path.cwd()))
             self._watch(agent.session.observe)
             pending = PendingReminders(agent, host.ctx.clock, self._program.zone)
-            self._ask(FIRST)
+            print_piece(Piece("person", FIRST))
             agent.followup(FIRST, source=self._program.person)
             await agent.when_idle()
             _require(len(pending.records()) == 1, "the first reminder was not created")
@@ -123,18 +125,20 @@ class _Demo:
         )  # fmt: skip
         try:
             self._say(
-                f"Process {host.pid} now has the session open. Its model thinks for a minute about a reminder, "
-                "so that the kill falls into that."
+                f"Process {host.pid} now has the session open. Its model thinks for a minute about a "
+                "reminder, so that the kill falls into that."
             )
-            self._ask(SECOND)
+            print_piece(Piece("person", SECOND))
             await _within(self._follow_until_entered(host, before), "the second reminder did not come")
             host.kill()
-            self._say(f"Killed process {host.pid} at {render_utc(wall_ms())}; its exit code is {await host.wait()}.")
+            self._say(
+                f"Killed process {host.pid} at {render_utc(wall_ms())}; its exit code is {await host.wait()}."
+            )
         finally:
             with suppress(ProcessLookupError):
                 host.kill()
         delivery = _find_delivery((await self._read()).events, "schedule-2")
-        _require(not delivery.answers, "the second reminder was answered before the kill")
+        _require(bool(delivery.dispatches) and not delivery.answers, "the kill missed the middle")
         self._say("The log on disk has the reminder's dispatch and its message, but no answer.")
 
     async def _show_resume(self) -> None:
@@ -157,7 +161,9 @@ class _Demo:
             if event.type == "schedule/change" or is_reminder(surface_message(event)):
                 print_line(f"{event.seq:>5}  {event.type}  {summarize(event)}", style="dim")
         path = shlex.quote(stored.location)
-        self._say(f"\nIt is {stored.location}. To see the changes of the schedule:\n\n  zstdcat {path} | {_JQ}")
+        self._say(
+            f"\nIt is {stored.location}. To see the changes of the schedule:\n\n  zstdcat {path} | {_JQ}"
+        )
 
     async def _follow_until_entered(self, host: Process, count: int) -> None:
         """Show what the host stores until the reminder's message has entered its turn."""
@@ -169,7 +175,7 @@ class _Demo:
             count = len(events)
             if _find_delivery(events, "schedule-2").messages:
                 return
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _watch(self, observe: Callable[[Observer], object]) -> None:
         """Show what is appended to a session."""
@@ -184,7 +190,9 @@ class _Demo:
         """Count in the log on disk: one dispatch, then one message, then one answer."""
         found = _find_delivery((await self._read()).events, schedule_id)
         counts = (len(found.dispatches), len(found.messages), len(found.answers))
-        _require(counts == (1, 1, 1), f"{schedule_id}: dispatches, messages, answers were {counts}, not 1 each")
+        _require(
+            counts == (1, 1, 1), f"{schedule_id}: dispatches, messages, answers were {counts}, not 1 each"
+        )
         _require(found.dispatches < found.messages < found.answers, f"{schedule_id}: not in order")
         self._say(f"Counted on disk: {schedule_id} has 1 dispatch, 1 message and 1 answer.")
 
@@ -204,9 +212,6 @@ class _Demo:
     def _say(self, text: str) -> None:
         print_line(text, multiline=True)
         sys.stdout.flush()
-
-    def _ask(self, text: str) -> None:
-        print_piece(Piece("person", text))
 
 
 def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
@@ -233,10 +238,10 @@ def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
 
 async def _within(work: Coroutine[Any, Any, None], failure: str) -> None:
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
             await work
     except TimeoutError as error:
-        raise _BrokenPromiseError(f"the demo failed: {failure} within {PATIENCE_SECONDS:.0f} s") from error
+        raise _BrokenPromiseError(f"the demo failed: {failure} within {_PATIENCE_SECONDS:.0f} s") from error
 
 
 def _require(is_so: bool, failure: str) -> None:

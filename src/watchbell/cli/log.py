@@ -16,12 +16,13 @@ from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
 from watchbell.cli.output import print_error, print_json, print_line, shorten
 from watchbell.cli.stored import open_store, read_one
 from watchbell.cli.times import render_utc
+from watchbell.errors import LogError
 from watchbell.log.codec import encode_rows
-from watchbell.log.events import Event, ToolResultBlock
+from watchbell.log.events import Event, ToolCallBlock, ToolResultBlock
 from watchbell.log.transcript import surface_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["log", "summarize"]
 
@@ -42,9 +43,9 @@ def log(
     as_json: JsonOption = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> int:
-    """Print a session's events: number, time in UTC, type, and what it is about. Nothing is locked or written.
+    """Print a session's events: number, time in UTC, type, and what it is about.
 
-    With --json each line is one event as it stands in the log.
+    Nothing is locked or written. With --json each line is one event as it stands in the log.
     """
     asyncio.run(_print(home, session, tuple(types or ()), follow=follow, as_json=as_json))
     return 0
@@ -52,28 +53,24 @@ def log(
 
 async def _print(home: Path, session: str, types: tuple[str, ...], *, follow: bool, as_json: bool) -> None:
     async with open_store(home) as store:
-        seen = None
-        count = 0
+        path = Path((await read_one(store, session)).location)
+        seen, count = None, 0
         while True:
-            stored = await read_one(store, session)
-            if seen is None and stored.torn is not None and not follow:
-                where = f"at byte {stored.torn.offset}"
-                print_error(f"warning: a torn last batch {where} was left out; opening the session sets it aside")
-            _print_events(stored.events.span(count), types, as_json=as_json)
-            count = len(stored.events)
+            now = _fingerprint(path)
+            if now != seen:
+                stored = await store.read(session)
+                _print_events(stored.events.span(count), types, as_json=as_json)
+                seen, count = now, len(stored.events)
+                if stored.torn is not None and not follow:
+                    print_error(f"warning: left out a torn last batch, at byte {stored.torn.offset}")
             if not follow:
                 return
-            seen = await _changed(Path(stored.location), seen)
+            await asyncio.sleep(POLL_SECONDS)
 
 
-async def _changed(path: Path, seen: tuple[int, int] | None) -> tuple[int, int]:
-    """Return size and time of change of a file once they are others than `seen`."""
-    while True:
-        stat = path.stat()
-        now = (stat.st_size, stat.st_mtime_ns)
-        if now != seen:
-            return now
-        await asyncio.sleep(POLL_SECONDS)
+def _fingerprint(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _print_events(events: Iterable[Event], types: tuple[str, ...], *, as_json: bool) -> None:
@@ -83,70 +80,61 @@ def _print_events(events: Iterable[Event], types: tuple[str, ...], *, as_json: b
         if as_json:
             print_json(json.loads(encode_rows([event])), indent=None)
         else:
-            print_line(f"{event.seq:>5}  {render_utc(event.time)}  {event.type:<19}  {summarize(event)}".rstrip())
+            print_line(
+                f"{event.seq:>5}  {render_utc(event.time)}  {event.type:<19}  {summarize(event)}".rstrip()
+            )
     sys.stdout.flush()
 
 
 def summarize(event: Event) -> str:
-    """Return what an event is about, on one line; what no rule below knows is shown as its JSON."""
+    """Return what an event is about, on one line; what no rule here knows is shown as its JSON."""
     data: Any = event.data
+    tell = _TELL.get(event.type, _tell_json)
     try:
-        return shorten(_tell(event, data))
-    except (KeyError, TypeError, AttributeError, ValueError):
-        return shorten(json.dumps(data, ensure_ascii=False))
+        return shorten(tell(event, data))
+    except (KeyError, TypeError, AttributeError, ValueError, LogError):
+        return shorten(_tell_json(event, data))
 
 
-def _tell(event: Event, data: dict[str, Any]) -> str:
-    match event.type:
-        case "user/message":
-            message = surface_message(event)
-            return f"{message.source.get('plugin') or message.source['kind']}: {message.text}"
-        case "assistant/message":
-            return _tell_answer(event)
-        case "assistant/chunk":
-            chunk = data["chunk"]
-            told = chunk.get("text", chunk.get("argumentsDelta", ""))
-            return f"{data['turn']}.{data['step']} {chunk['type']} {told}"
-        case "tool/call":
-            return f"{data['name']} {data['arguments']}"
-        case "tool/result":
-            blocks = [block for block in surface_message(event).content if isinstance(block, ToolResultBlock)]
-            return " ".join(part.text for block in blocks for part in block.content)
-        case "turn/start":
-            return f"turn {data['turn']}"
-        case "turn/end":
-            return f"turn {data['turn']} {_tell_reason(data['reason'])}"
-        case "step/start" | "step/end":
-            return f"turn {data['turn']} step {data['step']}"
-        case "schedule/change":
-            return _tell_change(data)
-        case "agent/inbox/spliced":
-            return _tell_splice(data)
-        case "request/header":
-            config = data["header"]["config"]
-            return f"{config['provider']} {config['model']} ({data['reason']})"
-        case _:
-            return json.dumps(data, ensure_ascii=False) if data else ""
+def _tell_json(event: Event, data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False) if data else ""
 
 
-def _tell_answer(event: Event) -> str:
+def _tell_message(event: Event, data: dict[str, Any]) -> str:
     message = surface_message(event)
-    calls = [block.name for block in message.content if hasattr(block, "arguments")]
+    return f"{message.source.get('plugin') or message.source['kind']}: {message.text}"
+
+
+def _tell_chunk(event: Event, data: dict[str, Any]) -> str:
+    chunk = data["chunk"]
+    told = chunk.get("text", chunk.get("argumentsDelta", ""))
+    return f"{data['turn']}.{data['step']} {chunk['type']} {told}"
+
+
+def _tell_answer(event: Event, data: dict[str, Any]) -> str:
+    message = surface_message(event)
+    calls = [block.name for block in message.content if isinstance(block, ToolCallBlock)]
     parts = [message.text, f"(calls {', '.join(calls)})" if calls else ""]
     return " ".join(filter(None, parts))
 
 
-def _tell_reason(reason: dict[str, Any]) -> str:
-    match reason:
+def _tell_result(event: Event, data: dict[str, Any]) -> str:
+    blocks = [block for block in surface_message(event).content if isinstance(block, ToolResultBlock)]
+    return " ".join(part.text for block in blocks for part in block.content)
+
+
+def _tell_turn_end(event: Event, data: dict[str, Any]) -> str:
+    match data["reason"]:
         case {"kind": "error", "error": {"code": code, "message": message}}:
-            return f"error {code}: {message}"
+            ended = f"error {code}: {message}"
         case {"kind": "aborted", "reason": {"kind": by}}:
-            return f"aborted by {by}"
-        case _:
-            return reason["kind"]
+            ended = f"aborted by {by}"
+        case reason:
+            ended = reason["kind"]
+    return f"turn {data['turn']} {ended}"
 
 
-def _tell_change(data: dict[str, Any]) -> str:
+def _tell_change(event: Event, data: dict[str, Any]) -> str:
     if data["operation"] == "create":
         record = data["schedule"]
         return f"create {record['id']} ({record['kind']}) at {record['scheduledAt']}: {record['prompt']}"
@@ -154,7 +142,28 @@ def _tell_change(data: dict[str, Any]) -> str:
     return f"{data['operation']} {data['id']}{accepted}"
 
 
-def _tell_splice(data: dict[str, Any]) -> str:
+def _tell_splice(event: Event, data: dict[str, Any]) -> str:
     inserted = [f"+{message['id']}" for message in data["inserted"]]
     removed = [f"-{data['removedCount']}"] if data.get("removedCount") else []
     return " ".join([data["target"], *removed, *inserted, data.get("outcome", "")]).rstrip()
+
+
+def _tell_header(event: Event, data: dict[str, Any]) -> str:
+    config = data["header"]["config"]
+    return f"{config['provider']} {config['model']} ({data['reason']})"
+
+
+_TELL: dict[str, Callable[[Event, Any], str]] = {
+    "agent/inbox/spliced": _tell_splice,
+    "assistant/chunk": _tell_chunk,
+    "assistant/message": _tell_answer,
+    "request/header": _tell_header,
+    "schedule/change": _tell_change,
+    "step/end": lambda _, data: f"turn {data['turn']} step {data['step']}",
+    "step/start": lambda _, data: f"turn {data['turn']} step {data['step']}",
+    "tool/call": lambda _, data: f"{data['name']} {data['arguments']}",
+    "tool/result": _tell_result,
+    "turn/end": _tell_turn_end,
+    "turn/start": lambda _, data: f"turn {data['turn']}",
+    "user/message": _tell_message,
+}

@@ -17,6 +17,7 @@ from watchbell.cli.guard import start_logging
 from watchbell.cli.log import log
 from watchbell.cli.options import DEFAULT_HOME
 from watchbell.cli.output import prepare_streams
+from watchbell.cli.receipts import receipts
 from watchbell.cli.reminders import reminders
 from watchbell.cli.run import run
 from watchbell.cli.sessions import sessions
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, chat, run, sessions, reminders, log, tools, call):
+for command in (demo, chat, run, sessions, reminders, receipts, log, tools, call):
     app.command()(command)
 app.command(hidden=True)(demo_host)
 

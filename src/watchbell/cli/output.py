@@ -1,4 +1,4 @@
-"""What the program writes to a terminal, a file or a pipe, and the one place that makes stored text safe for it.
+"""What the program writes to a terminal, file or pipe, and the one place that makes stored text safe for it.
 
 Text from a log, a model or an argument goes through `escape` before it is printed. It is never taken for
 markup, and a character that the console cannot print appears as an escape rather than as an error.
@@ -22,12 +22,13 @@ from rich.text import Text
 __all__ = [
     "LONGEST_CELL",
     "escape",
+    "prepare_streams",
     "print_answer",
     "print_error",
     "print_json",
     "print_line",
+    "print_row",
     "print_table",
-    "prepare_streams",
     "shorten",
     "silence_closed_pipe",
 ]
@@ -35,11 +36,9 @@ __all__ = [
 LONGEST_CELL = 160
 """Most characters of one stored text in a table or on a one-line row; `--json` has all of it."""
 
-# Controls (C0, DEL, C1), marks, embeddings, overrides and isolates of direction, line and paragraph separators,
-# the byte-order mark, half surrogates, and tag characters, which nobody sees.
-_UNSAFE = (
-    "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f"
-)
+# Controls (C0, DEL, C1); marks, embeddings, overrides and isolates of direction; line and paragraph
+# separators; the byte-order mark; half surrogates; tag characters, which nobody sees.
+_UNSAFE = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f"
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_UNSAFE}]")
 _UNSAFE_IN_TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -92,6 +91,16 @@ def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
     _print(Text(escape(text, multiline=multiline), style))
 
 
+def print_row(text: str, *, style: str = "") -> None:
+    """Print text, made safe, on one row of the terminal, cut where that ends; elsewhere nothing is cut."""
+    row = Text(escape(text), style)
+    console = _console()
+    if console.is_terminal and row.cell_len > console.width:
+        row.truncate(console.width - 3)
+        row.append("...")
+    _print(row)
+
+
 def print_answer(text: str) -> None:
     """Print a piece of an answer, made safe, without ending the line."""
     _print(Text(escape(text, multiline=True)), end="")
@@ -110,7 +119,7 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns, each cell made safe, under their heads. Nothing is wrapped: scripts read this."""
+    """Print rows in columns, each cell made safe, under their heads. Nothing is wrapped."""
     cells = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
     for row, style in [(list(heads), "bold"), *((row, "") for row in cells)]:
@@ -119,8 +128,12 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _print(text: Text, end: str = "\n") -> None:
+    _console().print(text, soft_wrap=True, end=end)
+
+
+def _console() -> Console:
     # Made anew each time: the chat swaps standard output while its prompt is open.
-    _PlainConsole(highlight=False, markup=False, emoji=False).print(text, soft_wrap=True, end=end)
+    return _PlainConsole(highlight=False, markup=False, emoji=False)
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -50,7 +50,7 @@ class PendingReminders:
         return [render_view(record, now_ms) for record in self.records()]
 
     def describe(self) -> str:
-        """Say in one line how many reminders stay, when the next one fires, and that the session must be open."""
+        """Say in one line how many reminders stay, when the next one fires, and what that needs."""
         try:
             records = self.records()
         except ScheduleLogError as error:

@@ -28,9 +28,7 @@ __all__ = ["reminders"]
 
 @guarded
 def reminders(
-    session: Annotated[
-        str | None, typer.Argument(help="Id of the session; all when omitted.")
-    ] = None,
+    session: Annotated[str | None, typer.Argument(help="Id of the session; all when omitted.")] = None,
     time_zone: TimeZoneOption = None,
     as_json: JsonOption = False,
     home: HomeOption = DEFAULT_HOME,

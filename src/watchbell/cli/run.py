@@ -29,7 +29,8 @@ def run(
     session: Annotated[str, typer.Argument(help="Id of the session; a new one is begun.")],
     text: Annotated[str, typer.Argument(help="What to say.")],
     wait: Annotated[
-        bool, typer.Option("--wait", help="Stay until no one-shot reminder is active. Repeating ones never end.")
+        bool,
+        typer.Option("--wait", help="Stay until no one-shot reminder is active. Repeating ones never end."),
     ] = False,
     model: ModelOption = "offline",
     time_zone: TimeZoneOption = None,

@@ -18,9 +18,7 @@ __all__ = ["GRACE_SECONDS", "run_stoppable"]
 GRACE_SECONDS = 4.5
 """How long closing may take after a signal; then the process ends as it is."""
 
-_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def run_stoppable(work: Coroutine[Any, Any, int]) -> int:

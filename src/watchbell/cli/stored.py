@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_store(home: Path) -> AsyncIterator[SessionPersistence]:
+async def open_store(home: Path) -> AsyncGenerator[SessionPersistence]:
     """Give the store of a home, for reading; one that is not there holds nothing."""
     store = JsonlStorage(home)
     try:

@@ -34,7 +34,11 @@ def tools(
         sys.stdout.write(render_catalog_markdown(offered))
     else:
         rows = [
-            [entry["name"], ", ".join(entry["parameters"]["properties"]), _first_sentence(entry["description"])]
+            [
+                entry["name"],
+                ", ".join(entry["parameters"]["properties"]),
+                _first_sentence(entry["description"]),
+            ]
             for entry in catalog(offered)
         ]
         print_table(["TOOL", "ARGUMENTS", "WHAT IT DOES"], rows)

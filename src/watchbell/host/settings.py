@@ -16,7 +16,8 @@ from msgspec import Meta
 
 from watchbell.errors import SettingsError
 from watchbell.models.offline import OfflineModel
-from watchbell.models.providers import Dialect, check_base_url, find_provider, show_url
+from watchbell.models.openai import IDLE_TIMEOUT_SECONDS, MAX_RETRIES, OpenAIModel
+from watchbell.models.providers import DIALECTS, Dialect, check_base_url, find_provider, show_url
 from watchbell.storage.config import read_config
 from watchbell.zones import ZoneTable
 
@@ -37,11 +38,12 @@ OFFLINE = "offline"
 _PREFIX = "WATCHBELL_"
 _MASK = "********"
 _SECRETS = {"api_key"}
+_CHOICES = {"dialect": DIALECTS, "compression": ("zstd", "none")}
 _CLOSE = 0.75
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting; each can be given in the file, and all but `extra` as `WATCHBELL_<NAME>` and as an option.
+    """Every setting. The file may give each of them, a variable `WATCHBELL_<NAME>` all but `extra`.
 
     Attributes:
         home: Where the sessions are; in the file, relative to the file's folder.
@@ -67,8 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     provider: Annotated[str, Meta(min_length=1)] | None = None
     dialect: Dialect | None = None
     context_window: Annotated[int, Meta(ge=1)] | None = None
-    idle_timeout_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
-    max_retries: Annotated[int, Meta(ge=0, le=20)] = 3
+    idle_timeout_seconds: Annotated[float, Meta(gt=0, le=86_400)] = IDLE_TIMEOUT_SECONDS
+    max_retries: Annotated[int, Meta(ge=0, le=20)] = MAX_RETRIES
     extra: dict[str, Any] = {}  # msgspec copies it
     system: str | None = None
     time_zone: str | None = None
@@ -76,12 +78,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_active: Annotated[int, Meta(ge=1)] = 1000
 
     def __repr__(self) -> str:
-        shown = (f"{name}={_MASK if name in _SECRETS else getattr(self, name)!r}" for name in _NAMES)
+        shown = (f"{name}={_show(name, getattr(self, name))}" for name in _NAMES)
         return f"Settings({', '.join(shown)})"
 
     def __rich_repr__(self) -> Any:
         """What rich shows: no secrets."""
-        return ((name, _MASK if name in _SECRETS else getattr(self, name)) for name in _NAMES)
+        return ((name, _show(name, getattr(self, name))) for name in _NAMES)
 
 
 _NAMES = Settings.__struct_fields__
@@ -121,33 +123,27 @@ def load_settings(
     Raises:
         SettingsError: An unknown name, a value that cannot be used, or a file that cannot be read.
     """
-    env, given = env or {}, {name: value for name, value in (flags or {}).items() if value is not None}
-    if home is not None:
-        given["home"] = home
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(_NAMES, "default")
-    path = config or _path(env.get("WATCHBELL_CONFIG"))
-    found_home = _path(given.get("home")) or _path(env.get("WATCHBELL_HOME")) or DEFAULT_HOME.expanduser()
-    file = path or found_home / CONFIG_NAME
+    env, flags = env or {}, {"home": home, **(flags or {})}
+    chosen = config or _path(env.get("WATCHBELL_CONFIG"))
+    file = chosen or (_path(home or env.get("WATCHBELL_HOME")) or DEFAULT_HOME.expanduser()) / CONFIG_NAME
     table = read_config(file)
-    if table is None and path is not None:
-        raise SettingsError(f"there is no settings file {path}")
-    for source, texts in ((str(file), table or {}), ("env", _from_environment(env)), ("option", given)):
-        for name, value in texts.items():
-            _refuse_unknown(name, source)
-            origin = {"env": f"${_PREFIX}{name.upper()}", "option": f"--{name.replace('_', '-')}"}.get(
-                source, source
-            )
-            values[name] = _convert(name, value, origin, strict=source != "env")
-            origins[name] = origin
-    if origins["home"] == str(file):
-        values["home"] = file.parent / values["home"]
-    _add_conventional(values, origins, env, str(file))
-    values["home"] = Path(values.get("home", DEFAULT_HOME)).expanduser()
-    settings = Settings(**values)
-    if settings.model == OFFLINE and origins["model"] == "default" and origins["base_url"].startswith("--"):
+    if table is None and chosen is not None:
+        raise SettingsError(f"there is no settings file {chosen}")
+    found = _Found({}, dict.fromkeys(_NAMES, "default"))
+    for name, value in (table or {}).items():
+        found.put(name, value, str(file))
+    if found.origins["home"] == str(file):
+        found.values["home"] = file.parent / found.values["home"]
+    _add_environment(found, env)
+    for name, value in flags.items():
+        if value is not None:
+            found.put(name, value, f"--{name.replace('_', '-')}")
+    _add_key(found, env, str(file))
+    found.values["home"] = found.values.get("home", DEFAULT_HOME.expanduser()).absolute()
+    settings = Settings(**found.values)
+    if found.origins["model"] == "default" and found.origins["base_url"].startswith("--"):
         raise SettingsError("--base-url needs --model: name the model to ask there")
-    return Effective(settings, origins)
+    return Effective(settings, found.origins)
 
 
 def build_model(settings: Settings) -> ChatModel:
@@ -158,8 +154,6 @@ def build_model(settings: Settings) -> ChatModel:
     """
     if settings.model == OFFLINE:
         return OfflineModel()
-    from watchbell.models.openai import OpenAIModel
-
     return OpenAIModel(
         settings.model,
         base_url=settings.base_url,
@@ -174,60 +168,73 @@ def build_model(settings: Settings) -> ChatModel:
     )
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
+class _Found(msgspec.Struct):
+    """The values so far; a later one takes the place of an earlier one."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+
+    def put(self, name: str, value: Any, origin: str, *, is_text: bool = False) -> None:
+        """Set a value.
+
+        Args:
+            name: The setting.
+            value: What was given for it.
+            origin: Where.
+            is_text: Whether numbers come as text.
+
+        Raises:
+            SettingsError: There is no such setting, or it cannot have that value.
+        """
+        if name not in _NAMES:
+            close = difflib.get_close_matches(name, _NAMES, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(_NAMES)}"
+            raise SettingsError(f"{origin}: {name!r} is no setting; {hint}")
+        self.values[name] = _convert(name, value, origin, is_text=is_text)
+        self.origins[name] = origin
+
+
+def _add_environment(found: _Found, env: Mapping[str, str]) -> None:
+    # The variable that other programs share ranks with the environment, below our own.
+    if url := env.get("OPENAI_BASE_URL"):
+        found.put("base_url", url, "$OPENAI_BASE_URL", is_text=True)
     known = [name for name in _NAMES if name != "extra"]
-    found: dict[str, str] = {}
     for variable, text in env.items():
         name = variable.removeprefix(_PREFIX).lower()
         if not variable.startswith(_PREFIX) or not text:
             continue
         if name in known:
-            found[name] = text
-        elif name not in ("config", "debug") and (close := difflib.get_close_matches(name, known, 1, _CLOSE)):
-            # Other programs have variables of that prefix too, so only a likely slip is one.
-            raise SettingsError(f"{variable} is no setting; did you mean {_PREFIX}{close[0].upper()}?")
-    return found
+            found.put(name, text, f"${variable}", is_text=True)
+        elif close := difflib.get_close_matches(name, known, 1, _CLOSE):
+            # Other programs may have variables of that prefix, so only what looks like a slip is one.
+            raise SettingsError(f"${variable} is no setting; did you mean {_PREFIX}{close[0].upper()}?")
 
 
-def _add_conventional(
-    values: dict[str, Any], origins: dict[str, str], env: Mapping[str, str], file: str
-) -> None:
-    """Add what is set by variables that other programs share; they rank with the environment, below our own."""
-    below = ("default", file)
-    if origins["base_url"] in below and (url := env.get("OPENAI_BASE_URL")):
-        values["base_url"], origins["base_url"] = (
-            _convert("base_url", url, "$OPENAI_BASE_URL", strict=False),
-            "$OPENAI_BASE_URL",
-        )
-    model = values.get("model", OFFLINE)
-    variable = find_provider(model, values.get("base_url")).key_variable
-    if model != OFFLINE and origins["api_key"] in below and (key := env.get(variable)):
-        values["api_key"], origins["api_key"] = key, f"${variable}"
-
-
-def _refuse_unknown(name: str, source: str) -> None:
-    if name in _NAMES:
+def _add_key(found: _Found, env: Mapping[str, str], file: str) -> None:
+    """Take the key from the variable of whoever serves the model, unless one of our own sources names it."""
+    model = found.values.get("model", OFFLINE)
+    if model == OFFLINE or found.origins["api_key"] not in ("default", file):
         return
-    close = difflib.get_close_matches(name, _NAMES, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(_NAMES)}"
-    raise SettingsError(f"{source}: {name!r} is no setting; {hint}")
+    variable = find_provider(model, found.values.get("base_url")).key_variable
+    if key := env.get(variable):
+        found.put("api_key", key, f"${variable}", is_text=True)
 
 
-def _convert(name: str, value: Any, origin: str, *, strict: bool) -> Any:
+def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise SettingsError(f"{origin}: {name}: it is one of {', '.join(_CHOICES[name])}")
     try:
-        converted = msgspec.convert(_as_text(value), _TYPES[name], strict=strict, dec_hook=_decode_path)
+        plain = str(value) if isinstance(value, Path) else value
+        converted = msgspec.convert(plain, _TYPES[name], strict=not is_text, dec_hook=_decode_path)
         if name == "base_url" and converted is not None:
             check_base_url(converted)
     except (msgspec.ValidationError, SettingsError) as error:
         # Not chained and without the value: it may be a secret in the wrong place.
-        raise SettingsError(f"{origin}: {name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+        reason = str(error)
+        raise SettingsError(f"{origin}: {name}: {reason[:1].lower()}{reason[1:]}") from None
     if name == "time_zone" and converted is not None and ZoneTable().find(converted) is None:
         raise SettingsError(f"{origin}: {converted!r} is no IANA time zone such as Europe/Berlin, nor UTC")
     return converted
-
-
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
 
 
 def _decode_path(kind: type, value: Any) -> Any:

@@ -1,9 +1,9 @@
 """Tools as providers want to be told of them: three projections of the one definition.
 
 - `full`: the schema as it is defined.
-- `strict`: OpenAI's structured outputs. Every object is closed and lists all its properties as required; those
-  that may be left out may be null instead. Only keywords stay that every host with such a mode documents;
-  bounds are told in the description. A tool that cannot be written so is sent in full, without the flag.
+- `strict`: OpenAI's structured outputs. Every object is closed and lists all its properties as required;
+  those that may be left out may be null instead. Hosts differ in the bounds that they take, so these are told
+  in the description. A tool that cannot be written so is sent in full, without the flag.
 - `narrow`: the part of OpenAPI 3.0 that Gemini takes: `type`, `format`, `description`, `nullable`, `enum`,
   `properties`, `items`, `required` and `anyOf`, the last always alone in its schema.
 
@@ -23,9 +23,9 @@ _Schema = dict[str, Any]
 
 _STRICT_KEPT = ("type", "description", "enum")
 _STRICT_DROPPED = {
-    "$schema", "default", "deprecated", "discriminator", "examples", "exclusiveMaximum", "exclusiveMinimum", "format",
-    "maximum", "maxItems", "maxLength", "maxProperties", "minimum", "minItems", "minLength", "minProperties",
-    "multipleOf", "pattern", "readOnly", "title", "uniqueItems", "writeOnly",
+    "$schema", "default", "deprecated", "discriminator", "examples", "exclusiveMaximum", "exclusiveMinimum",
+    "format", "maximum", "maxItems", "maxLength", "maxProperties", "minimum", "minItems", "minLength",
+    "minProperties", "multipleOf", "pattern", "readOnly", "title", "uniqueItems", "writeOnly",
 }  # fmt: skip
 _STRICT_READ = {"additionalProperties", "anyOf", "const", "items", "oneOf", "properties", "required"}
 _NARROW_FORMATS = {"date-time", "double", "enum", "float", "int32", "int64"}

@@ -24,11 +24,13 @@ _QUOTE_LENGTH = 300
 _LIKE_A_KEY = re.compile(r"\b(?:sk|pk|key)-[\w*.•…-]{4,}|(?i:bearer)\s+\S+")
 _SHORT_KEY = 8
 _OVERFLOW = re.compile(
-    r"context[ _-]?(?:length|window|size)|maximum context|too many tokens|prompt is too long|exceeds? the (?:model'?s )?max",
+    r"context[ _-]?(?:length|window|size)|maximum context|too many tokens|prompt is too long"
+    r"|exceeds? the (?:model'?s )?max",
     re.IGNORECASE,
 )
 _NO_MODEL = re.compile(
-    r"model.*(?:not (?:found|exist)|does not exist|unknown)|(?:unknown|no such) model", re.I | re.S
+    r"model.{0,200}?(?:not (?:found|exist)|does not exist|unknown)|(?:unknown|no such) model",
+    re.IGNORECASE | re.DOTALL,
 )
 _NO_MONEY = re.compile(r"insufficient[ _](?:quota|balance|credits?)|billing|payment", re.IGNORECASE)
 _BAD_TOOL = re.compile(r"schema|function|\btools?\b", re.IGNORECASE)
@@ -54,8 +56,8 @@ def worth_retrying(error: ModelError) -> bool:
 def stalled(asked: Asked, seconds: float) -> ModelError:
     """Return the error of an answer that did not go on for `seconds`."""
     return ModelError(
-        f"{asked.provider.name} sent nothing for {seconds:g} seconds; try again, or raise idle_timeout_seconds for "
-        "a model that thinks long",
+        f"{asked.provider.name} sent nothing for {seconds:g} seconds; try again, or raise "
+        "idle_timeout_seconds for a model that thinks long",
         code="IDLE_TIMEOUT",
     )
 
@@ -95,10 +97,11 @@ def translate(error: Exception, asked: Asked, *, now_ms: int) -> ModelError:
 
 
 def _unreachable(error: Exception, asked: Asked) -> ModelError:
-    url, cause = show_url(asked.provider.base_url), type(error.__cause__).__name__
+    name, url = asked.provider.name, show_url(asked.provider.base_url)
+    cause = type(error.__cause__).__name__
     if cause in ("RemoteProtocolError", "ReadError", "EndOfStream"):
         return ModelError(
-            f"{asked.provider.name} closed the connection during the answer; ask again", code="CUT_STREAM"
+            f"{name} closed the connection before the answer's end; ask again", code="CUT_STREAM"
         )
     return ModelError(
         f"{url} cannot be reached ({cause}); check the network, the base URL and that the server runs",
@@ -108,37 +111,33 @@ def _unreachable(error: Exception, asked: Asked) -> ModelError:
 
 def _refused(status: int, body: Mapping[str, Any], quote: str, asked: Asked) -> ModelError:
     """An HTTP error status."""
-    known = f"{body.get('code')} {body.get('type')} {quote}"
-    if status == 401:
-        return _bad_key(asked)
-    if status == 402 or (status == 429 and _NO_MONEY.search(known)):
-        return ModelError(
-            f"{asked.provider.name} wants to be paid first ({status}); check the account", code="QUOTA"
-        )
-    if status == 403:
-        return ModelError(
-            f"the API key may not use {asked.model} at {asked.provider.name} (403){quote}",
-            code="PERMISSION_DENIED",
-        )
+    name, known = asked.provider.name, f"{body.get('code')} {body.get('type')} {quote}"
     if status == 413 or (status < 500 and _OVERFLOW.search(known)):
         return _overflow(status)
     if status in (400, 404, 422) and (body.get("code") == "model_not_found" or _NO_MODEL.search(known)):
         return _no_model(asked)
-    if status == 404:
-        return ModelError(
-            f"there are no chat completions at {show_url(asked.provider.base_url)} (404); most base URLs end in /v1",
-            code="NOT_FOUND",
-        )
-    if status == 429:
-        return ModelError(
-            f"{asked.provider.name} limits how often it is asked (429); wait a little", code="RATE_LIMITED"
-        )
+    if status == 402 or (status == 429 and _NO_MONEY.search(known)):
+        return ModelError(f"{name} wants to be paid first ({status}); check the account", code="QUOTA")
     if _is_passing(status):
-        return ModelError(f"{asked.provider.name} is in trouble ({status}){quote}; try again later")
-    hint = '; if it is about a tool\'s schema, try dialect = "full"' if _BAD_TOOL.search(quote) else ""
-    return ModelError(
-        f"{asked.provider.name} refused the request ({status}){quote}{hint}", code="INVALID_REQUEST"
-    )
+        return ModelError(f"{name} is in trouble ({status}){quote}; try again later")
+    match status:
+        case 401:
+            return _bad_key(asked)
+        case 403:
+            return ModelError(
+                f"{name} forbids this (403){quote}; check the account", code="PERMISSION_DENIED"
+            )
+        case 404:
+            url = show_url(asked.provider.base_url)
+            message = f"there are no chat completions at {url} (404); most base URLs end in /v1"
+            return ModelError(message, code="NOT_FOUND")
+        case 429:
+            return ModelError(
+                f"{name} limits how often it is asked (429); wait a little", code="RATE_LIMITED"
+            )
+        case _:
+            hint = '; if a tool is at fault, try dialect = "full"' if _BAD_TOOL.search(quote) else ""
+            return ModelError(f"{name} refused the request ({status}){quote}{hint}", code="INVALID_REQUEST")
 
 
 def _in_stream(body: Mapping[str, Any], asked: Asked) -> ModelError:
@@ -162,13 +161,13 @@ def _is_passing(status: int) -> bool:
 
 def _bad_key(asked: Asked) -> ModelError:
     # The provider's own text is not quoted: it tends to hold parts of the key.
-    if asked.api_key is None:
-        message = f"{asked.provider.name} wants an API key (401); set {asked.provider.key_variable}"
-    else:
-        message = (
-            f"{asked.provider.name} does not accept the API key (401); check {asked.provider.key_variable}"
-        )
-    return ModelError(f"{message} or api_key in watchbell.toml", code="AUTHENTICATION")
+    told = (
+        "wants an API key (401); set" if asked.api_key is None else "does not accept the API key (401); check"
+    )
+    return ModelError(
+        f"{asked.provider.name} {told} {asked.provider.key_variable} or api_key in watchbell.toml",
+        code="AUTHENTICATION",
+    )
 
 
 def _no_model(asked: Asked) -> ModelError:

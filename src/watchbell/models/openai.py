@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["IDLE_TIMEOUT_SECONDS", "MAX_RETRIES", "OpenAIModel"]
 
 IDLE_TIMEOUT_SECONDS = 300.0
-"""Default for the longest silence of a server; models that think before they answer are silent for minutes."""
+"""Default for the longest silence of a server; a model may think for minutes first."""
 
 MAX_RETRIES = 3
 """Default for how often a request is made again."""
@@ -50,9 +50,31 @@ _logger = logging.getLogger("watchbell.models")
 class OpenAIModel:
     """A `ChatModel` behind an OpenAI-compatible API.
 
-    The API key is kept out of everything that is shown or stored: errors, logs, `repr` and sessions. A request
-    that fails before its answer has begun is made again where that can help: after 429 (as late as the provider
-    asks for, up to a minute), 5xx, a failed connection or a silence.
+    The API key is kept out of everything that is shown or stored: errors, logs, `repr` and sessions. A
+    request that fails before its answer has begun is made again where that can help: after 429 (as late as
+    the provider asks for, up to a minute), 5xx, a failed connection or a silence.
+
+    Making one sends nothing yet.
+
+    Args:
+        model: Its name at the provider.
+        base_url: Where the API is, such as `http://localhost:8000/v1`; by default `OPENAI_BASE_URL`, else
+            the known one of the model (DeepSeek's for `deepseek-...`, OpenAI's for any other).
+        api_key: By default the provider's own variable: `DEEPSEEK_API_KEY` at DeepSeek, `GEMINI_API_KEY`
+            at Gemini, `OPENAI_API_KEY` at OpenAI and at servers of your own.
+        provider: What session logs call the provider; by default its known name, else the host.
+        dialect: How tool schemas are written; by default what suits the provider.
+        context_window: Tokens of a request and its answer together, when known.
+        idle_timeout_seconds: The longest silence before an answer counts as stalled.
+        max_retries: How often a request is made again.
+        extra: More members for each request's JSON, such as `{"temperature": 0.2}`.
+        environment: Where the defaults are looked up.
+        clock: Wall time, for dates in answers.
+        sleep: Waits some seconds between requests.
+        jitter: A number from 0 to 1, anew for each wait.
+
+    Raises:
+        SettingsError: The `openai` package or a needed key is missing, or a value cannot be used.
     """
 
     def __init__(
@@ -72,28 +94,6 @@ class OpenAIModel:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Make the model; nothing is sent yet.
-
-        Args:
-            model: Its name at the provider.
-            base_url: Where the API is, such as `http://localhost:8000/v1`; by default `OPENAI_BASE_URL`, else
-                the known one of the model (DeepSeek's for `deepseek-...`, OpenAI's for any other).
-            api_key: By default the provider's own variable (`DEEPSEEK_API_KEY` at DeepSeek, `OPENAI_API_KEY` at
-                OpenAI and at servers of your own), which no other known provider gets.
-            provider: What session logs call the provider; by default its known name, else the host.
-            dialect: How tool schemas are written; by default what suits the provider.
-            context_window: Tokens of a request and its answer together, when known.
-            idle_timeout_seconds: The longest silence before an answer counts as stalled.
-            max_retries: How often a request is made again.
-            extra: More members for each request's JSON, such as `{"temperature": 0.2}`.
-            environment: Where the defaults are looked up.
-            clock: Wall time, for dates in answers.
-            sleep: Waits some seconds between requests.
-            jitter: A number from 0 to 1, anew for each wait.
-
-        Raises:
-            SettingsError: The `openai` package or a needed key is missing, or a value cannot be used.
-        """
         if not model.strip():
             raise SettingsError("name a model, such as gpt-4.1-mini")
         if dialect is not None and dialect not in DIALECTS:
@@ -104,7 +104,8 @@ class OpenAIModel:
         key = _check_key(api_key or environment.get(source.key_variable))
         if key is None and source.needs_key:
             raise SettingsError(
-                f"{model} at {source.name} needs an API key: set {source.key_variable} or api_key in watchbell.toml"
+                f"{model} at {source.name} needs an API key: set {source.key_variable}, or api_key in "
+                "watchbell.toml"
             )
         self._asked = Asked(model, source, key, idle_timeout_seconds)
         self._name = provider or source.name
@@ -251,7 +252,7 @@ def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, Any]]:
         timeout=openai.Timeout(idle, connect=min(_CONNECT_SECONDS, idle)),
         max_retries=0,
     )
-    # No connection outlives its answer: there is nothing to close in the end, and none belongs to an event loop.
+    # No connection outlives its answer, so nothing is left to close and nothing belongs to an event loop.
     headers: dict[str, Any] = {"Connection": "close"}
     if asked.api_key is None:
         headers["Authorization"] = openai.omit

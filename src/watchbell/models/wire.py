@@ -4,7 +4,7 @@ The transcript is left as it is; what a provider would refuse is mended here, on
 
 - User messages in a row become one (several chat templates demand that roles alternate).
 - Each answer with tool calls is followed by exactly their results, in the order of the calls.
-- Text without half a surrogate pair, tool names of the allowed letters, tool arguments that are a JSON object.
+- No half of a surrogate pair, only allowed letters in tool names, a JSON object as tool arguments.
 - Blocks of a kind unknown here, reasoning and empty messages are left out.
 - The conversation ends with something to answer.
 """
@@ -144,7 +144,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _mend(text: str) -> str:
-    """Return `text` with each half of a surrogate pair replaced by U+FFFD; two that fit become their character."""
+    """Replace each lone half of a surrogate pair by U+FFFD; a whole pair becomes its character."""
     if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

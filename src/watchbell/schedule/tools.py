@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import ToolAbortedError
@@ -118,6 +119,7 @@ def _define(create: Run, list_: Run, delete: Run) -> tuple[Tool, Tool, Tool]:
     )
 
 
+@cache
 def _schema(shape: type) -> dict[str, Any]:
     return derive_schema("schedule", shape, docstrings=False)
 

@@ -13,7 +13,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["FileSystem", "make_directories", "sync_directory", "write_all"]
+__all__ = ["FileSystem", "make_directories", "sync_directory", "sync_names", "write_all"]
 
 # What a file system answers that does not know the request.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTTY}
@@ -77,7 +77,7 @@ def sync_directory(files: FileSystem, path: Path) -> None:
 
 
 def make_directories(files: FileSystem, path: Path) -> list[Path]:
-    """Make a directory and its missing parents, durably; return those that are new, outermost first."""
+    """Make a directory and its missing parents; return those that are new, outermost first."""
     missing = [path, *path.parents]
     missing = [directory for directory in missing if not directory.is_dir()]
     made: list[Path] = []
@@ -85,5 +85,14 @@ def make_directories(files: FileSystem, path: Path) -> list[Path]:
         with contextlib.suppress(FileExistsError):
             files.mkdir(directory)
             made.append(directory)
-        sync_directory(files, directory.parent)
     return made
+
+
+def sync_names(files: FileSystem, path: Path, levels: int) -> None:
+    """Make a file's name durable, and those of the `levels` directories around it, outermost first.
+
+    That a directory is there does not mean that its name is durable: whoever made it may have been killed, or
+    may not have come to it yet.
+    """
+    for directory in reversed(path.parents[: levels + 1]):
+        sync_directory(files, directory)

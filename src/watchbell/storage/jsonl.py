@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from watchbell.clock import wall_ms
 from watchbell.errors import (
@@ -26,10 +25,9 @@ from watchbell.storage.base import SessionRef, StoredLog
 from watchbell.storage.files import FileSystem
 from watchbell.storage.layout import Compression, escape_session_id, find_logs, log_path, unescape_session_id
 from watchbell.storage.logfile import LogFile, encode_unit, read_log
+from watchbell.storage.worker import Worker
 
 __all__ = ["JsonlStorage"]
-
-T = TypeVar("T")
 
 
 class JsonlStorage:
@@ -56,8 +54,7 @@ class JsonlStorage:
             raise SettingsError(f"compression is 'zstd' or 'none', not {compression!r}")
         self._home = Path(home).expanduser()
         self._compression: Compression = compression
-        self._executor = executor
-        self._own_executor: ThreadPoolExecutor | None = None
+        self._worker = Worker(executor)
         self._now_ms = now_ms
         self._files = FileSystem() if files is None else files
 
@@ -71,15 +68,17 @@ class JsonlStorage:
 
     async def list(self) -> Sequence[SessionRef]:
         """See `SessionPersistence.list`; a folder that no session id names is left out."""
-        return await self.run(self._list)
+        return await self._worker.run(self._list)
 
     async def read(self, session_id: str) -> StoredLog:
         """See `SessionPersistence.read`."""
-        return await self.run(lambda: self._read(session_id))
+        return await self._worker.run(lambda: self._read(session_id))
 
     async def open(self, session_id: str) -> tuple[StoredLog, _JsonlWriter]:
         """See `SessionPersistence.open`."""
-        return await self.run(lambda: self._open(session_id), undo=lambda opened: opened[1].close_now())
+        return await self._worker.run(
+            lambda: self._open(session_id), undo=lambda opened: opened[1].close_now()
+        )
 
     async def create(self, header: SessionHeader, seed: Sequence[Event] = ()) -> _JsonlWriter:
         """See `SessionPersistence.create`.
@@ -87,50 +86,11 @@ class JsonlStorage:
         Raises:
             SettingsError: The id is empty, or too long for the name of a folder.
         """
-        return await self.run(lambda: self._create(header, seed), undo=_JsonlWriter.close_now)
+        return await self._worker.run(lambda: self._create(header, seed), undo=_JsonlWriter.close_now)
 
     async def aclose(self) -> None:
         """See `SessionPersistence.aclose`."""
-        executor, self._own_executor = self._own_executor, None
-        if executor is not None:
-            executor.shutdown()
-
-    async def run(self, work: Callable[[], T], *, undo: Callable[[T], None] | None = None) -> T:
-        """Run what blocks, away from the event loop and to its end, also when the caller is cancelled.
-
-        Args:
-            work: What to run.
-            undo: Given the result when the caller was cancelled and so cannot get it.
-        """
-        executor = self._executor or self._own_executor
-        if executor is None:
-            executor = self._own_executor = ThreadPoolExecutor(4, thread_name_prefix="watchbell-storage")
-        running = asyncio.get_running_loop().run_in_executor(executor, work)
-        cancelled: asyncio.CancelledError | None = None
-        while not running.done():
-            try:
-                await asyncio.wait([running])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is None:
-            return running.result()
-        if running.exception() is None and undo is not None:
-            undo(running.result())
-        raise cancelled
-
-    def publish(self, log: LogFile, header: SessionHeader, path: Path, rows: bytes) -> None:
-        """Store a new session's log; blocks.
-
-        Raises:
-            PersistenceError: It could not be stored and was not.
-        """
-        try:
-            if taken := next(find_logs(self._home, header.id), None):
-                raise PersistenceError(f"session {header.id!r} was stored meanwhile: {taken}")
-            units = encode_unit(path, encode_header(header)) + encode_unit(path, rows)
-            log.publish(units, self._now_ms())
-        except OSError as error:
-            raise _translate(error, f"session {header.id!r} could not be stored") from error
+        self._worker.close()
 
     def _list(self) -> list[SessionRef]:
         try:
@@ -155,7 +115,7 @@ class JsonlStorage:
             raise _not_found(session_id) from error
         except OSError as error:
             raise _translate(error, f"session {session_id!r} could not be opened") from error
-        return stored, _JsonlWriter(self, stored.header, path, log, len(stored.events))
+        return stored, _JsonlWriter(self._worker, log, path, stored.header.id, len(stored.events))
 
     def _create(self, header: SessionHeader, seed: Sequence[Event]) -> _JsonlWriter:
         try:
@@ -168,10 +128,18 @@ class JsonlStorage:
             raise _translate(error, f"session {header.id!r} could not be created") from error
         if taken is not None:
             raise SessionExistsError(f"session {header.id!r} exists already: {taken}")
-        writer = _JsonlWriter(self, header, path, LogFile(self._files, path))
+        log = LogFile(self._files, path)
+        publish = partial(self._publish, log, header, path)
+        writer = _JsonlWriter(self._worker, log, path, header.id, publish=publish)
         if seed:
             writer.write_now(seed)
         return writer
+
+    def _publish(self, log: LogFile, header: SessionHeader, path: Path, rows: bytes) -> None:
+        log.withdraw()  # or an earlier try of our own would be found
+        if taken := next(find_logs(self._home, header.id), None):
+            raise PersistenceError(f"a session of this id was stored meanwhile: {taken}")
+        log.publish(encode_unit(path, encode_header(header)) + encode_unit(path, rows), self._now_ms())
 
     def _find(self, session_id: str) -> Path:
         try:
@@ -190,32 +158,33 @@ class JsonlStorage:
 
 
 class _JsonlWriter:
-    """The `LogWriter` of a file."""
+    """The `LogWriter` of a file; `publish` makes the file with its first rows, None when it is there."""
 
     def __init__(
         self,
-        storage: JsonlStorage,
-        header: SessionHeader,
-        path: Path,
+        worker: Worker,
         log: LogFile,
-        length: int | None = None,
+        path: Path,
+        session_id: str,
+        length: int = 0,
+        publish: Callable[[bytes], None] | None = None,
     ) -> None:
-        self._storage = storage
-        self._header = header
-        self._path = path
+        self._worker = worker
         self._log = log
-        self._is_published = length is not None
+        self._path = path
+        self._session_id = session_id
+        self._next_seq = length
+        self._publish = publish
         self._is_closed = False
-        self._next_seq = length or 0
 
     async def write(self, events: Sequence[Event]) -> None:
         """See `LogWriter.write`; events made durable by a write that was cancelled are passed over."""
-        await self._storage.run(lambda: self.write_now(events))
+        await self._worker.run(lambda: self.write_now(events))
 
     async def close(self) -> None:
         """See `LogWriter.close`."""
         if not self._is_closed:
-            await self._storage.run(self.close_now)
+            await self._worker.run(self.close_now)
 
     def close_now(self) -> None:
         """Close; blocks."""
@@ -225,25 +194,22 @@ class _JsonlWriter:
     def write_now(self, events: Sequence[Event]) -> None:
         """Write; blocks."""
         if self._is_closed:
-            raise PersistenceError(f"the log of session {self._header.id!r} is closed")
+            raise PersistenceError(f"the log of session {self._session_id!r} is closed")
         events = [event for event in events if event.seq >= self._next_seq]
         if not events:
             return
         if events[0].seq != self._next_seq:
             raise PersistenceError(f"event {events[0].seq} cannot follow {self._next_seq} durable ones")
         rows = encode_rows(events)
-        if self._is_published:
-            self._append(rows)
-        else:
-            self._storage.publish(self._log, self._header, self._path, rows)
-            self._is_published = True
-        self._next_seq = events[-1].seq + 1
-
-    def _append(self, rows: bytes) -> None:
         try:
-            self._log.append(encode_unit(self._path, rows))
+            if self._publish is None:
+                self._log.append(encode_unit(self._path, rows))
+            else:
+                self._publish(rows)
         except OSError as error:
-            raise _translate(error, f"session {self._header.id!r} could not be written") from error
+            raise _translate(error, f"session {self._session_id!r} could not be stored") from error
+        self._publish = None
+        self._next_seq = events[-1].seq + 1
 
 
 def _not_found(session_id: str) -> SessionNotFoundError:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 __all__ = [
+    "LEVELS",
     "LOG_NAMES",
     "OWNER_NAME",
     "Compression",
@@ -33,6 +34,9 @@ Compression: TypeAlias = Literal["zstd", "none"]
 
 LOG_NAMES: dict[Compression, str] = {"zstd": "session.jsonl.zstd", "none": "session.jsonl"}
 """File names of a log."""
+
+LEVELS = 3
+"""How many directories lie around a log, below its home."""
 
 OWNER_NAME = "owner"
 """File beside a log that tells who has it open."""

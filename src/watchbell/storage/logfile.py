@@ -20,9 +20,9 @@ from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.events import Event
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import StoredLog, TornTail
-from watchbell.storage.files import FileSystem, make_directories, sync_directory, write_all
+from watchbell.storage.files import FileSystem, make_directories, sync_directory, sync_names, write_all
 from watchbell.storage.frames import Part, encode_frame, read_frames, read_plain
-from watchbell.storage.layout import LOG_NAMES, OWNER_NAME, escape_session_id, project_directory
+from watchbell.storage.layout import LEVELS, LOG_NAMES, OWNER_NAME, escape_session_id, project_directory
 from watchbell.storage.lock import read_owner, take_lock, write_owner
 
 __all__ = ["LogFile", "encode_unit", "read_log"]
@@ -182,10 +182,10 @@ class LogFile:
         Raises:
             OSError: It could not be made and was not; it can be tried again.
         """
-        self._withdraw()  # what an earlier try could not take away
+        self.withdraw()
         made = make_directories(self._files, self._path.parent)
         try:
-            self._publish(data)
+            self._publish(data, max(LEVELS, len(made)))
         except OSError:
             for directory in reversed(made):
                 with contextlib.suppress(OSError):
@@ -193,6 +193,19 @@ class LogFile:
             raise
         self._length = len(data)
         write_owner(self._path.with_name(OWNER_NAME), now_ms)
+
+    def withdraw(self) -> None:
+        """Take away what a failed `publish` left under the log's name; its lock is held until that is done.
+
+        Raises:
+            OSError: It is still there.
+        """
+        if self._descriptor is None:
+            return
+        if self._is_ours(self._descriptor):
+            self._files.unlink(self._path)
+        os.close(self._descriptor)
+        self._descriptor = None
 
     def append(self, data: bytes) -> None:
         """Add a unit at the end, durably.
@@ -236,7 +249,7 @@ class LogFile:
             raise PersistenceError("the session's log is closed")
         return self._descriptor
 
-    def _publish(self, data: bytes) -> None:
+    def _publish(self, data: bytes, levels: int) -> None:
         temporary, descriptor = self._open_temporary()
         self._descriptor = descriptor
         try:
@@ -246,14 +259,14 @@ class LogFile:
             write_all(self._files, descriptor, data)
             self._files.fsync(descriptor)
             self._files.link(temporary, self._path)
-            sync_directory(self._files, self._path.parent)
+            sync_names(self._files, self._path, levels)
             self._check(descriptor, len(data))
         except FileExistsError as error:
-            self._withdraw()
+            self.withdraw()
             raise PersistenceError("another program has stored a session of this id meanwhile") from error
         except OSError:
             with contextlib.suppress(OSError):
-                self._withdraw()
+                self.withdraw()
             raise
         finally:
             with contextlib.suppress(OSError):
@@ -267,15 +280,6 @@ class LogFile:
                 return path, self._files.open(path, flags)
         raise AssertionError("unreachable")
 
-    def _withdraw(self) -> None:
-        """Take away a log that was published but not confirmed; its lock is held until that is done."""
-        if self._descriptor is None:
-            return
-        if self._is_ours(self._descriptor):
-            self._files.unlink(self._path)
-        os.close(self._descriptor)
-        self._descriptor = None
-
     def _load(self, now_ms: int) -> StoredLog:
         descriptor = self._require_open()
         if not self._is_ours(descriptor):
@@ -285,7 +289,7 @@ class LogFile:
         self._length = os.fstat(descriptor).st_size
         # Whoever wrote last may have been killed before it could sync; what is read here counts as durable.
         self._files.fsync(descriptor)
-        sync_directory(self._files, self._path.parent)
+        sync_names(self._files, self._path, LEVELS)
         for leftover in self._path.parent.glob(f"{_TEMPORARY}*"):  # of a crash in the first write
             with contextlib.suppress(OSError):
                 self._files.unlink(leftover)
@@ -303,9 +307,13 @@ class LogFile:
                 length = min(_READ_BYTES, torn.offset + torn.length - offset)
                 write_all(self._files, copy, os.pread(descriptor, length, offset))
             self._files.fsync(copy)
+            sync_directory(self._files, path.parent)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._files.unlink(path)
+            raise
         finally:
             os.close(copy)
-        sync_directory(self._files, path.parent)
         self._files.truncate(descriptor, torn.offset)
         self._files.fsync(descriptor)
         return msgspec.structs.replace(torn, saved_as=str(path))

@@ -151,15 +151,27 @@ def bury(loop: asyncio.AbstractEventLoop) -> None:
     Their `finally` blocks run now, since Python has no other way; they belong to a dead process, so what they
     reach for must not matter any more.
     """
+    loop.set_exception_handler(lambda *_: None)
+    buried: set[asyncio.Task[Any]] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        loop.set_exception_handler(lambda *_: None)
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
-            coroutine: Any = task.get_coro()
-            with contextlib.suppress(BaseException):
-                coroutine.close()
+        asyncio._set_running_loop(loop)  # so that they can begin tasks, which are buried with them
+        try:
+            while remaining := asyncio.all_tasks(loop) - buried:
+                for task in remaining:
+                    _close_task(task)
+                buried |= remaining
+        finally:
+            asyncio._set_running_loop(None)
         loop.close()
+
+
+def _close_task(task: asyncio.Task[Any]) -> None:
+    task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
+    coroutine: Any = task.get_coro()
+    while coroutine.cr_frame is not None:
+        with contextlib.suppress(BaseException):  # an `await` in a `finally` suspends it once more
+            coroutine.throw(ProcessKilled())
 
 
 async def _run(main: Callable[[SimulatedClock], Awaitable[T]], start: str | int) -> T:

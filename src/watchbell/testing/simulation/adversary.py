@@ -106,13 +106,15 @@ class Adversary:
     async def _quiet_process(self) -> None:
         self._hook.calm = True
         await self._start(calm=True)
+        quiet_seconds = 0
         for _ in range(_REST_SECONDS):
             await asyncio.sleep(1)
-            if all(agent.phase == "idle" for agent in self.host.agents.live):
+            is_quiet = all(agent.phase == "idle" for agent in self.host.agents.live)
+            quiet_seconds = quiet_seconds + 1 if is_quiet else 0
+            if quiet_seconds == 3:
                 break
         else:
             self.record.faults.append(("silent", "all", "no rest: an agent is still at work after five minutes"))
-        await asyncio.sleep(2)
         await self._stop()
 
     def _plan_death(self) -> None:
@@ -175,6 +177,8 @@ class Adversary:
             except PersistenceError:
                 if not attempts_left:
                     raise
+                if attempts_left < 16:
+                    self.faults.failing = 0
                 await asyncio.sleep(1)
 
     async def _stop(self) -> None:
@@ -194,7 +198,9 @@ class Adversary:
 
     def _on_session(self, session: Session) -> None:
         if self.machine.is_running:
-            self.record.opened(session.id, [self._row(event) for event in session.events])
+            self.record.opened(
+                session.id, session.header.owned_from, [self._row(event) for event in session.events]
+            )
             session.observe(lambda events: self._on_events(session.id, events))
 
     def _on_events(self, session_id: str, events: Any) -> None:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["Book", "Decision", "Key", "Turn", "to_ms", "to_text"]
@@ -27,6 +28,7 @@ _RECORD_KEYS = {
 _MOST_TAKE_UPS = 3
 
 
+@lru_cache(maxsize=4096)
 def to_ms(text: str) -> int:
     """Read a canonical UTC instant as epoch milliseconds."""
     if not _INSTANT.fullmatch(text):

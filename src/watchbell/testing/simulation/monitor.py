@@ -44,11 +44,13 @@ class _Watch:
         self._is_failing = False
         self._at = 0.0
         self._wall_ms = 0
+        self._target: int | None = None
+        self._is_busy = False
         self._due_since: float | None = None
 
     def pass_to(self, moment: Moment) -> str | None:
         """Let time pass up to a moment; return what is wrong when it was too long."""
-        target = self._earliest()
+        target = self._target
         if target is None or not self._is_ready():
             return None
         if self._due_since is None:
@@ -64,7 +66,7 @@ class _Watch:
         """Take in what happened."""
         match moment.kind:
             case "open":
-                self._open(moment.value)
+                self._open(*moment.value)
             case "append":
                 self._append(moment.value)
             case "alive":
@@ -79,39 +81,39 @@ class _Watch:
             case _:
                 pass
         self._at, self._wall_ms = moment.at, moment.wall_ms
-        target = self._earliest()
+        target = self._target
         if target is None or not self._is_ready() or moment.wall_ms < target:
             self._due_since = None
         elif self._due_since is None:
             self._due_since = moment.at
 
-    def _open(self, rows: list[Row]) -> None:
+    def _open(self, owned_from: int, rows: list[Row]) -> None:
         self._writes, self._is_failing, self._is_alive = 0, False, False
-        self._book = Book()
+        self._book = Book(owned_from)
+        self._waking_at_open = {row_id for row in rows for row_id in _inserted_ids(row)}
         self._append(rows)
-        pending = self._book.pending
-        self._waking_at_open = {*pending["next-turn"], *pending["next-step"]}
 
     def _append(self, rows: list[Row]) -> None:
         decided = len(self._book.decisions)
         for row in rows:
-            if row.type == "session/end-seed" or row.seq < self._book.owned_from:
-                self._book.length = row.seq
             self._book.add(row.type, row.seq, row.time, row.data)
         if len(self._book.decisions) > decided:
             self._due_since = None
-
-    def _earliest(self) -> int | None:
-        return min((to_ms(found["scheduledAt"]) for found in self._book.active.values()), default=None)
+        self._target = min((to_ms(found["scheduledAt"]) for found in self._book.active.values()), default=None)
+        self._is_busy = self._find_work()
 
     def _is_ready(self) -> bool:
         """Whether nothing but the program itself stands between a due reminder and its decision."""
-        return self._is_alive and self._writes == 0 and not self._is_failing and not self._is_busy()
+        return self._is_alive and self._writes == 0 and not self._is_failing and not self._is_busy
 
-    def _is_busy(self) -> bool:
+    def _find_work(self) -> bool:
         book = self._book
         if book.turn is not None or book.pending["next-turn"] or book.unanswered():
             return True
         return any(
             name not in self._quiet_ids or name in self._waking_at_open for name in book.pending["next-step"]
         )
+
+
+def _inserted_ids(row: Row) -> list[str]:
+    return [message["id"] for message in row.data["inserted"]] if row.type == "agent/inbox/spliced" else []

@@ -10,14 +10,15 @@ import zstandard
 
 __all__ = ["read_logs"]
 
-_PACKED = ("text-chunks", "reasoning-chunks", "tool-call-chunks")
+_PACKED = {
+    "text-chunks": ("text-delta", "text"),
+    "reasoning-chunks": ("reasoning-delta", "text"),
+    "tool-call-chunks": ("tool-call-delta", "argumentsDelta"),
+}
 
 
 def read_logs(home: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of every log below a home by session id: the header, then the events, none packed.
-
-    A row that stands for several chunks comes out as one `assistant/chunk` each, with what it says in `text`.
-    """
+    """Return the rows of every log below a home by session id: the header, then the events, none packed."""
     logs: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(home.glob("sessions/*/*/session.jsonl*")):
         data = path.read_bytes()
@@ -33,11 +34,12 @@ def _unpack(row: dict[str, Any]) -> list[dict[str, Any]]:
     if row["type"] not in _PACKED:
         return [row]
     data, time = row["data"], row["time0"]
-    kind = {"text-chunks": "text-delta", "reasoning-chunks": "reasoning-delta"}.get(row["type"], "tool-call-delta")
+    kind, key = _PACKED[row["type"]]
+    named = {name: data[name] for name in ("id", "name") if name in data}
     parts: list[dict[str, Any]] = []
     for number, text in enumerate(data.get("texts") or data["args"]):
         time += data["dt"][number - 1] if number else 0
-        chunk = {"type": kind, "index": data["index"], "text": text}
+        chunk = {"type": kind, "index": data["index"], **named, key: text}
         payload = {"turn": data["turn"], "step": data["step"], "chunk": chunk}
         parts.append({"type": "assistant/chunk", "seq": row["seq0"] + number, "time": time, "data": payload})
     return parts

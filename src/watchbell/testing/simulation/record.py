@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Create", "Moment", "Record", "Request", "Row"]
 
 Kind: TypeAlias = Literal[
-    "open",  # a log was opened, or begun; `value` is how many rows it had
+    "open",  # a log was opened, or begun; `value` is the length of its seed, and the rows it had
     "alive",  # its agent may work
     "append",  # `value`: the rows
     "write",  # a write began
@@ -114,7 +114,7 @@ class Record:
         at, wall_ms = self.now()
         self.moments.append(Moment(at, wall_ms, session, kind, value))
 
-    def opened(self, session: str, loaded: list[Row]) -> None:
+    def opened(self, session: str, owned_from: int, loaded: list[Row]) -> None:
         """Take note of a log that becomes live; it must be a prefix of what was appended, and all of what was durable."""
         known = self.rows.setdefault(session, [])
         seen = known[: len(loaded)]
@@ -128,7 +128,7 @@ class Record:
         self.rows[session] = [*seen, *loaded[len(seen) :]]
         self.durable[session] = len(loaded)
         self._entered = {key: seq for key, seq in self._entered.items() if key[0] != session or seq < len(loaded)}
-        self.note(session, "open", self.rows[session].copy())
+        self.note(session, "open", (owned_from, self.rows[session].copy()))
 
     def appended(self, session: str, rows: list[Row]) -> None:
         """Take note of rows that entered a live log."""

@@ -47,6 +47,7 @@ class DiskFaults:
         self._random = random
         self._kill = kill
         self._is_short = False
+        self._has_lost_pages = False
         self.failing = 0
         self.kill_in: int | None = None
 
@@ -60,14 +61,25 @@ class DiskFaults:
                     return self._random.randint(1, size - 1)
                 self._kill()
         if self.failing > 0 and operation in ("write", "fsync", "link", "truncate"):
-            if size > 1 and not self._is_short and self._random.random() < 0.5:
-                self._is_short = True
-                return self._random.randint(1, size - 1)
-            self._is_short = False
-            if operation != "truncate" or self._random.random() < 0.2:
-                self.failing -= 1
-                raise OSError(self._random.choice((errno.ENOSPC, errno.EIO)), "made to fail")
+            self._fail(operation, size)
+            return self._random.randint(1, size - 1) if self._is_short else size
         return size
+
+    def _fail(self, operation: str, size: int) -> None:
+        """Fail, or let a write fall short and fail in the next call.
+
+        Of a double fault, lost pages that cannot be cut off either, no program on one disk could recover.
+        """
+        if size > 1 and not self._is_short and self._random.random() < 0.5:
+            self._is_short = True
+            return
+        self._is_short = False
+        if operation == "truncate" and (self._has_lost_pages or self._random.random() < 0.8):
+            self._has_lost_pages = False
+            return
+        self._has_lost_pages = operation == "fsync"
+        self.failing -= 1
+        raise OSError(self._random.choice((errno.ENOSPC, errno.EIO)), "made to fail")
 
 
 class SlowPersistence:

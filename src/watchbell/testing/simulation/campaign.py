@@ -1,0 +1,64 @@
+"""Many seeds, on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+from watchbell.clock import wall_ms
+from watchbell.testing.simulation.oracle import Violation
+from watchbell.testing.simulation.runs import Result, run_seed
+
+__all__ = ["attempt", "run_seeds"]
+
+_CHUNK = 20
+
+
+def run_seeds(first: int, *, runs: int | None = None, seconds: float | None = None) -> Iterator[Result]:
+    """Run seeds from `first` on, and yield what some of them came to, as it comes.
+
+    Args:
+        first: The first seed.
+        runs: How many, without an end when None.
+        seconds: For how long, in real time; without an end when None.
+    """
+    deadline_ms = None if seconds is None else wall_ms() + seconds * 1000
+    chunks = _chunks(first, runs)
+    cores = os.cpu_count() or 1
+    # Fresh processes: what this one was used for before must not change a run.
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        running: set[Future[Result]] = set()
+        while True:
+            is_over = deadline_ms is not None and wall_ms() >= deadline_ms
+            while not is_over and len(running) < 2 * cores and (chunk := next(chunks, None)) is not None:
+                running.add(pool.submit(_run_chunk, chunk))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+
+
+def attempt(seed: int) -> Result:
+    """Run one seed; that the simulation itself fails is a finding too."""
+    try:
+        return run_seed(seed)
+    except Exception:  # noqa: BLE001 - whatever it is, the seed is what matters
+        return Result(1, violations={seed: [Violation("invalid", "?", traceback.format_exc(limit=-8))]})
+
+
+def _chunks(first: int, runs: int | None) -> Iterator[range]:
+    seed, stop = first, None if runs is None else first + runs
+    while stop is None or seed < stop:
+        end = seed + _CHUNK if stop is None else min(stop, seed + _CHUNK)
+        yield range(seed, end)
+        seed = end
+
+
+def _run_chunk(seeds: range) -> Result:
+    total = Result()
+    for seed in seeds:
+        total.add(attempt(seed))
+    return total

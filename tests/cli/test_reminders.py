@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every
+
+
+def test_reminders_of_all_sessions_stand_in_the_order_of_their_instants(
+    watchbell: Callable[..., Ran], store: Store
+) -> None:
+    store("a", create("schedule-1", at=FUTURE), create("schedule-2", at="2027-01-15T16:00:00.000Z"))
+    store("b", create_every("schedule-1", 600, at=PAST))
+    rows = json.loads(watchbell("reminders", "--json").out)
+    assert [(row["session"], row["id"], row["state"]) for row in rows] == [
+        ("b", "schedule-1", "overdue"),
+        ("a", "schedule-2", "scheduled"),
+        ("a", "schedule-1", "scheduled"),
+    ]
+    assert [row["session"] for row in json.loads(watchbell("reminders", "b", "--json").out)] == ["b"]
+
+
+def test_a_time_is_told_in_the_given_zone_with_its_offset_and_as_utc(
+    watchbell: Callable[..., Ran], store: Store
+) -> None:
+    store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
+    out = watchbell("reminders", "--time-zone", "asia/kolkata").out
+    assert "2027-01-15 21:30:00 +05:30 Asia/Kolkata  2027-01-15T16:00:00.000Z" in out
+
+
+def test_the_computers_zone_is_the_default(
+    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
+    monkeypatch.setenv("TZ", "America/Vancouver")
+    # Since 2026 Vancouver keeps summer time all year.
+    assert "2027-01-15 09:00:00 -07:00 America/Vancouver" in watchbell("reminders").out
+
+
+def test_an_unknown_zone_is_wrong_usage(watchbell: Callable[..., Ran]) -> None:
+    ran = watchbell("reminders", "--time-zone", "Nowhere")
+    assert ran.code == 2
+    assert "Nowhere" in ran.err
+
+
+def test_nothing_pending_is_said(watchbell: Callable[..., Ran]) -> None:
+    assert watchbell("reminders") == (0, "No reminders pending.\n", "")
+
+
+def test_a_session_that_is_not_there_is_named_with_similar_ones(
+    watchbell: Callable[..., Ran], store: Store
+) -> None:
+    store("standup", create("schedule-1"))
+    ran = watchbell("reminders", "standpu")
+    assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")
+
+
+def test_a_log_that_cannot_be_read_fails_the_command_and_hides_no_other(
+    watchbell: Callable[..., Ran], store: Store
+) -> None:
+    store("sound", create("schedule-1", "drink water"))
+    store("broken", create("schedule-1")).write_bytes(b"\0" * 100)
+    store("odd", create("schedule-1"), create("schedule-1"))
+    ran = watchbell("reminders")
+    assert ran.code == 1
+    assert "drink water" in ran.out
+    assert "session 'broken'" in ran.err
+    assert "session 'odd': the schedule history is invalid" in ran.err
+
+
+def test_a_prompt_is_shown_safely_and_not_at_any_length(watchbell: Callable[..., Ran], store: Store) -> None:
+    store("a", create("schedule-1", "[red]\x1b[2J\n" + "x" * 1000))
+    out = watchbell("reminders").out
+    assert "[red]\\x1b[2J\\nxxx" in out
+    assert len(out.splitlines()) == 2
+    assert max(map(len, out.splitlines())) < 320

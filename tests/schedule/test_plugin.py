@@ -1,0 +1,197 @@
+"""Schedule comes with root agents made while it is loaded, and goes with them, or with the plugin."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, texts
+from watchbell import schedule
+from watchbell.agent.agent import Agent
+from watchbell.context import Context
+from watchbell.errors import CompositionError
+from watchbell.schedule.rules import Limits
+from watchbell.testing import MemoryDisk, SimulatedClock, hang
+from watchbell.tools.function import tool
+
+NAMES = ["schedule_create", "schedule_delete", "schedule_list"]
+
+
+@tool
+async def schedule_list() -> str:
+    """List the schedule of the trains."""
+    return "no trains"
+
+
+def names(agent: Agent) -> list[str]:
+    return [tool.name for tool in agent.tools.tools()]
+
+
+def test_a_root_agent_gets_the_three_tools_and_a_child_gets_none() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, plugins=[schedule.plugin()]) as program:
+            agent = await program.host.agents.create("s")
+            child = await program.host.agents.create_child(agent, "c")
+            assert names(agent) == NAMES
+            assert names(child) == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("missing", ["sessions", "agents", "tools", "session_persistence"])
+def test_a_missing_service_is_named(missing: str) -> None:
+    async def main(_: SimulatedClock) -> None:
+        async with Context() as ctx:
+            for name in {"sessions", "agents", "tools", "session_persistence"} - {missing}:
+                ctx.provide(name, object())
+            with pytest.raises(CompositionError, match=f"'schedule' requires {missing}"):
+                await ctx.load(schedule.plugin())
+
+    run(main)
+
+
+def test_agents_that_live_already_are_not_adopted() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            before = await program.host.agents.create("before")
+            await program.host.ctx.load(schedule.plugin())
+            after = await program.host.agents.create("after")
+            assert (names(before), names(after)) == ([], NAMES)
+
+    run(main)
+
+
+def test_an_unloaded_plugin_takes_its_tools_and_its_timer_along_and_the_agent_lives_on() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        disk = MemoryDisk()
+        async with Program(clock, disk=disk) as program:
+            scope = program.host.ctx.child()
+            await scope.load(schedule.plugin())
+            agent = await program.host.agents.create("s")
+            await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+            await scope.aclose()
+            assert names(agent) == []
+            agent.followup("hello")
+            await asyncio.sleep(600)
+            assert texts(agent) == ["hello", "ok"]
+            assert operations(agent.session.events) == ["create schedule-1"]
+            await program.host.ctx.load(schedule.plugin())
+            await agent.aclose()
+            agent = await program.host.agents.resume("s")
+            await quiet(agent)
+            assert len(reminders(agent.session.events)) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_unloading_waits_for_what_is_in_flight(stored: bool) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            scope = program.host.ctx.child()
+            await scope.load(schedule.plugin())
+            agent = await program.host.agents.create("s")
+            held = program.store.hold_writes(stored=stored)
+            first, second = (
+                asyncio.create_task(ask(agent, "schedule_create", prompt="p", after_seconds=60)) for _ in range(2)
+            )
+            await held.reached()
+            unloading = asyncio.create_task(scope.aclose())
+            await asyncio.sleep(60)
+            assert not unloading.done()
+            held.release()
+            await unloading
+            assert (await first)["id"] == "schedule-1"
+            assert await second == "The call was cancelled."
+            assert operations(agent.session.events) == ["create schedule-1"]
+
+    run(main)
+
+
+def test_unloading_that_is_cancelled_leaves_the_transaction_in_flight_to_its_end() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            scope = program.host.ctx.child()
+            await scope.load(schedule.plugin())
+            agent = await program.host.agents.create("s")
+            held = program.store.hold_writes()
+            call = asyncio.create_task(ask(agent, "schedule_create", prompt="p", after_seconds=60))
+            await held.reached()
+            unloading = asyncio.create_task(scope.aclose())
+            await passes()
+            unloading.cancel()
+            await passes()
+            held.release()
+            assert (await call)["id"] == "schedule-1"
+
+    run(main)
+
+
+def test_a_name_that_is_taken_keeps_all_three_tools_out() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, plugins=[schedule.plugin()], tools=[schedule_list]) as program:
+            agent = await program.host.agents.create("s")
+            assert names(agent) == ["schedule_list"]
+            agent.followup("hello")
+            await agent.when_idle()
+            assert texts(agent) == ["hello", "ok"]
+
+    run(main, logs_errors=True)
+
+
+def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, plugins=[schedule.plugin()]) as program:
+            parent = await program.host.agents.create("s")
+            await ask(parent, "schedule_create", prompt="parent's", after_seconds=60)
+            fork = await program.host.agents.fork(parent, "f")
+            assert await ask(fork, "schedule_list") == []
+            view = await ask(fork, "schedule_create", prompt="fork's", after_seconds=120)
+            assert view["id"] == "schedule-1"
+            await asyncio.sleep(121)
+            for agent, due in ((parent, "00:01"), (fork, "00:02")):
+                await quiet(agent)
+                (keys,) = reminders(agent.session.events)
+                assert keys == [("schedule-1", f"2026-12-01T{due}:00.000Z")]
+            grandchild = await program.host.agents.fork(fork, "g")
+            await quiet(grandchild)
+            assert await ask(grandchild, "schedule_list") == []
+            assert program.disk.events("g")[-1].type != "schedule/change"
+
+    run(main)
+
+
+def test_the_caps_are_the_plugins() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        limits = Limits(max_active=1)
+        async with Program(clock, plugins=[schedule.plugin(limits=limits)]) as program:
+            agent = await program.host.agents.create("s")
+            await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))["code"] == "invalid_rule"
+            await asyncio.sleep(61)
+            await quiet(agent)
+            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))["id"] == "schedule-2"
+
+    run(main)
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_an_agent_can_be_disposed_of_at_any_pass_and_writes_no_deletes(after: int) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()], plugins=[schedule.plugin()]) as program:
+            agent = await program.host.agents.create("s")
+            for _ in range(2):
+                await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+            await asyncio.sleep(60)
+            await passes(after)
+            await agent.aclose()
+            assert not any(operation.startswith("delete") for operation in operations(agent.session.events))
+            await asyncio.sleep(600)
+            disk = cut(program.disk.events("s"), len(program.disk.events("s")))
+        async with Program(clock, disk=disk, plugins=[schedule.plugin()]) as program:
+            agent = await program.host.agents.resume("s")
+            await quiet(agent)
+            assert [keys[0][0] for keys in reminders(agent.session.events)] == ["schedule-1", "schedule-2"]
+
+    run(main)

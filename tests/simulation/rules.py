@@ -1,0 +1,288 @@
+"""Each rule that the promise rests on, and how to take it out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from watchbell.agent import agent as agent_module
+from watchbell.agent import opening, takeups
+from watchbell.agent.agent import Agent, Reservation
+from watchbell.agent.entry import Entry
+from watchbell.agent.inbox import Inbox
+from watchbell.agent.takeups import TakeUps
+from watchbell.agent.turn import Turn
+from watchbell.log.events import Message
+from watchbell.log.session import SessionHeader
+from watchbell.schedule import owner as owner_module
+from watchbell.schedule import plugin as plugin_module
+from watchbell.schedule.owner import Owner
+from watchbell.schedule.protocol import draft_change
+from watchbell.schedule.state import decide, derive_dispatches
+from watchbell.schedule.transactions import Transactions
+from watchbell.storage.logfile import LogFile
+from watchbell.testing.clock import SimulatedClock
+from watchbell.testing.disk import SimulatedDisk
+
+__all__ = ["RULES", "Rule"]
+
+Patch = pytest.MonkeyPatch
+
+
+class Rule(NamedTuple):
+    """A rule, the way to take it out, and a seed in which that shows, as what."""
+
+    name: str
+    remove: Callable[[Patch], None]
+    kind: str
+    seed: int
+
+
+def _closers(patch: Patch) -> None:
+    patch.setattr(opening, "close_open_turn", lambda log: [])
+
+
+def _returned_messages(patch: Patch) -> None:
+    patch.setattr(Inbox, "returned", lambda self: [])
+
+
+def _keyed_dispatches(patch: Patch) -> None:
+    patch.setattr(plugin_module, "_append_missing_dispatches", lambda agent, transactions: None)
+
+
+def _take_ups(patch: Patch) -> None:
+    patch.setattr(TakeUps, "due", lambda self: None)
+
+
+def _end_of_take_ups(patch: Patch) -> None:
+    patch.setattr(takeups, "MAX_TAKE_UPS", 99)
+
+
+def _retained_messages(patch: Patch) -> None:
+    patch.setattr(Message, "retained", property(lambda self: False))
+
+
+def _one_batch_for_message_and_dispatch(patch: Patch) -> None:
+    append = Owner._append
+    is_late: dict[Any, bool] = {}
+
+    async def deliver(self: Owner) -> bool:
+        async with self._transactions.slot():
+            if self._closed or not await self._transactions.barrier():
+                return False
+            reservation = self._agent.reserve_turn_admission()
+            if reservation is None:
+                return False
+            with reservation:
+                self._transactions.state.advance(self._agent.session.events)
+                decision = decide(self._transactions.state, self._clock.now_ms())
+                if decision is None:
+                    return True
+                dispatches = [draft_change(change) for change in derive_dispatches(decision)]
+                self._agent.session.append_batch(dispatches)
+                await self._transactions.barrier()
+                append_message(self, decision)
+            return True
+
+    def append_message(self: Owner, decision: Any) -> None:
+        is_late[self] = True
+        append(self, decision)
+
+    patch.setattr(Owner, "_deliver", deliver)
+    original = owner_module.derive_dispatches
+    patch.setattr(
+        owner_module,
+        "derive_dispatches",
+        lambda decision: () if is_late else original(decision),
+    )
+
+
+def _barrier_before_the_decision(patch: Patch) -> None:
+    async def deliver(self: Owner) -> bool:
+        async with self._transactions.slot():
+            if self._closed or not self._claim_and_append():
+                return False
+            await self._transactions.barrier()
+            return True
+
+    patch.setattr(Owner, "_deliver", deliver)
+
+
+def _fold_inside_the_claim(patch: Patch) -> None:
+    """Decide on what was folded before the slot was reached."""
+    is_due = Owner._is_due
+    decisions: dict[Owner, Any] = {}
+
+    def decide_early(self: Owner) -> bool:
+        due = is_due(self)
+        if due:
+            decisions[self] = decide(self._transactions.state, self._clock.now_ms())
+        return due
+
+    def claim(self: Owner) -> bool:
+        reservation = None if self._closed else self._agent.reserve_turn_admission()
+        if reservation is None:
+            return False
+        with reservation:
+            if decisions.get(self) is not None:
+                self._append(decisions.pop(self))
+        return True
+
+    patch.setattr(Owner, "_is_due", decide_early)
+    patch.setattr(Owner, "_claim_and_append", claim)
+
+
+def _clock_inside_the_claim(patch: Patch) -> None:
+    """Take what was due when the owner first looked for due still."""
+    latest: dict[Any, int] = {}
+
+    def decide_with_memory(state: Any, now_ms: int) -> Any:
+        latest[state] = max(latest.get(state, 0), now_ms)
+        return decide(state, latest[state])
+
+    is_due = Owner._is_due
+
+    def remember(self: Owner) -> bool:
+        state = self._transactions.state
+        latest[state] = max(latest.get(state, 0), self._clock.now_ms())
+        return is_due(self)
+
+    patch.setattr(owner_module, "decide", decide_with_memory)
+    patch.setattr(Owner, "_is_due", remember)
+
+
+def _claim_of_the_idle_agent(patch: Patch) -> None:
+    class NoReservation(Reservation):
+        def release(self) -> None:
+            pass
+
+    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self))
+
+
+def _one_queue_for_transactions(patch: Patch) -> None:
+    """Give each transaction a queue of its own."""
+
+    class NoLock:
+        async def acquire(self) -> None: ...
+        def release(self) -> None: ...
+        async def __aenter__(self) -> None: ...
+        async def __aexit__(self, *_: object) -> None: ...
+
+    init = Transactions.__init__
+
+    def make(self: Transactions, *args: Any, **named: Any) -> None:
+        init(self, *args, **named)
+        self._slot = NoLock()  # type: ignore[assignment]
+
+    patch.setattr(Transactions, "__init__", make)
+
+
+def _barrier_before_the_model(patch: Patch) -> None:
+    async def confirm(self: Turn) -> None:
+        await asyncio.sleep(0)
+
+    patch.setattr(Turn, "_confirm", confirm)
+
+
+def _barrier_after_the_append(patch: Patch) -> None:
+    """Answer a create or delete as soon as it is appended."""
+    barrier = Transactions.barrier
+    preflight = Transactions.preflight
+
+    async def no_barrier(self: Transactions) -> bool:
+        return True
+
+    async def real_preflight(self: Transactions) -> bool:
+        patch_self = await barrier(self)
+        if patch_self:
+            self._announce()
+        return patch_self
+
+    del preflight
+    patch.setattr(Transactions, "preflight", real_preflight)
+    patch.setattr(Transactions, "barrier", no_barrier)
+
+
+def _second_look_at_the_clock(patch: Patch) -> None:
+    init = SimulatedClock.__init__
+
+    def make(self: SimulatedClock, start: Any) -> None:
+        init(self, start, recheck_seconds=1e9)
+
+    patch.setattr(SimulatedClock, "__init__", make)
+
+
+def _ear_for_idleness(patch: Patch) -> None:
+    patch.setattr(Owner, "_on_idle", lambda self: None)
+
+
+def _ear_for_healing(patch: Patch) -> None:
+    patch.setattr(Owner, "_on_healed", lambda self, session: None)
+
+
+def _fork_point(patch: Patch) -> None:
+    patch.setattr(SessionHeader, "owned_from", property(lambda self: 0))
+
+
+def _start_of_the_driver(patch: Patch) -> None:
+    """Wait for somebody to type."""
+
+    def start(self: Agent) -> None:
+        self._started = True
+
+    patch.setattr(Agent, "start", start)
+
+
+def _claim_and_entry_in_one(patch: Patch) -> None:
+    """Claim the messages before the step is assembled."""
+    assemble = Entry.assemble
+
+    async def claim_first(self: Entry, *, opens_turn: bool) -> Any:
+        ids = [message.id for message in self.pending(opens_turn=opens_turn)]
+        plan = await assemble(self, opens_turn=opens_turn)
+        self._session.append_batch(self._agent.inbox.remove(ids))
+        await asyncio.sleep(0)
+        return plan
+
+    patch.setattr(Entry, "assemble", claim_first)
+    patch.setattr(Entry, "is_current", lambda self, plan: True)
+
+
+def _sync_before_the_answer(patch: Patch) -> None:
+    sync = SimulatedDisk.fsync
+    patch.setattr(LogFile, "_sync", None, raising=False)
+
+    def no_sync(self: SimulatedDisk, descriptor: int) -> None:
+        if self._open[descriptor][0].name.startswith("session.jsonl"):
+            return
+        sync(self, descriptor)
+
+    patch.setattr(SimulatedDisk, "fsync", no_sync)
+
+
+RULES = [
+    Rule("closers of an interrupted turn", _closers, "invalid", -1),
+    Rule("messages that come back", _returned_messages, "lost", -1),
+    Rule("dispatches found by key", _keyed_dispatches, "doubled", -1),
+    Rule("taking up", _take_ups, "silent", -1),
+    Rule("three takings-up at most", _end_of_take_ups, "invalid", -1),
+    Rule("retained messages", _retained_messages, "lost", -1),
+    Rule("message and dispatch in one batch", _one_batch_for_message_and_dispatch, "lost", -1),
+    Rule("barrier before the decision", _barrier_before_the_decision, "unconfirmed", -1),
+    Rule("fold inside the claim", _fold_inside_the_claim, "doubled", -1),
+    Rule("clock inside the claim", _clock_inside_the_claim, "early", -1),
+    Rule("claim of the idle agent", _claim_of_the_idle_agent, "invalid", -1),
+    Rule("one queue for transactions", _one_queue_for_transactions, "", -1),
+    Rule("barrier before the model", _barrier_before_the_model, "unconfirmed", -1),
+    Rule("barrier before the answer", _barrier_after_the_append, "lost", -1),
+    Rule("second look at the clock", _second_look_at_the_clock, "late", -1),
+    Rule("ear for idleness", _ear_for_idleness, "late", -1),
+    Rule("ear for healing", _ear_for_healing, "late", -1),
+    Rule("fork point", _fork_point, "", -1),
+    Rule("start of the driver", _start_of_the_driver, "", -1),
+    Rule("claim and entry in one", _claim_and_entry_in_one, "lost", -1),
+    Rule("sync before the answer", _sync_before_the_answer, "unconfirmed", -1),
+]
