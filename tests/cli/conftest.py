@@ -34,7 +34,9 @@ class Ran(NamedTuple):
 class Store(Protocol):
     """Puts a session with these events into the home."""
 
-    def __call__(self, session_id: str, *drafts: Draft, cwd: str | None = ...) -> Path: ...
+    def __call__(
+        self, session_id: str, *drafts: Draft, cwd: str | None = ..., seed_length: int | None = ...
+    ) -> Path: ...
 
 
 def create(schedule_id: str, prompt: str = "stretch", at: str = PAST) -> Draft:
@@ -76,10 +78,18 @@ def home(own_home: Path) -> Path:
 def store(home: Path) -> Store:
     """Put a session with these events into the home; returns the path of its log."""
 
-    def put(session_id: str, *drafts: Draft, cwd: str | None = None) -> Path:
+    def put(
+        session_id: str, *drafts: Draft, cwd: str | None = None, seed_length: int | None = None
+    ) -> Path:
         async def write() -> Path:
             storage = JsonlStorage(home)
-            header = SessionHeader(id=session_id, created_at=1_500_000_000_000, cwd=cwd, delegation_depth=0)
+            header = SessionHeader(
+                id=session_id,
+                created_at=1_500_000_000_000,
+                cwd=cwd,
+                seed_length=seed_length,
+                delegation_depth=0,
+            )
             writer = await storage.create(header)
             await writer.write([draft.at(seq, 1_600_000_000_000 + seq) for seq, draft in enumerate(drafts)])
             await writer.close()

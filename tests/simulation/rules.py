@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
-from watchbell.agent import agent as agent_module
 from watchbell.agent import opening, takeups
 from watchbell.agent.agent import Agent, Reservation
 from watchbell.agent.entry import Entry
@@ -18,12 +18,11 @@ from watchbell.agent.turn import Turn
 from watchbell.log.events import Message
 from watchbell.log.session import SessionHeader
 from watchbell.schedule import owner as owner_module
-from watchbell.schedule import plugin as plugin_module
+
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.state import decide, derive_dispatches
 from watchbell.schedule.transactions import Transactions
-from watchbell.storage.logfile import LogFile
 from watchbell.testing.clock import SimulatedClock
 from watchbell.testing.disk import SimulatedDisk
 
@@ -50,6 +49,7 @@ def _returned_messages(patch: Patch) -> None:
 
 
 def _keyed_dispatches(patch: Patch) -> None:
+    plugin_module = importlib.import_module("watchbell.schedule.plugin")
     patch.setattr(plugin_module, "_append_missing_dispatches", lambda agent, transactions: None)
 
 
@@ -135,23 +135,27 @@ def _fold_inside_the_claim(patch: Patch) -> None:
     patch.setattr(Owner, "_claim_and_append", claim)
 
 
-def _clock_inside_the_claim(patch: Patch) -> None:
-    """Take what was due when the owner first looked for due still."""
-    latest: dict[Any, int] = {}
+def _clock_that_is_read_anew(patch: Patch) -> None:
+    """Take what was the time once for the least that it can be."""
 
-    def decide_with_memory(state: Any, now_ms: int) -> Any:
-        latest[state] = max(latest.get(state, 0), now_ms)
-        return decide(state, latest[state])
+    class OnwardClock:
+        def __init__(self, clock: Any) -> None:
+            self._clock = clock
+            self._latest = 0
 
-    is_due = Owner._is_due
+        def now_ms(self) -> int:
+            self._latest = max(self._latest, self._clock.now_ms())
+            return self._latest
 
-    def remember(self: Owner) -> bool:
-        state = self._transactions.state
-        latest[state] = max(latest.get(state, 0), self._clock.now_ms())
-        return is_due(self)
+        def call_at(self, target_ms: int, callback: Callable[[], None]) -> Any:
+            return self._clock.call_at(target_ms, callback)
 
-    patch.setattr(owner_module, "decide", decide_with_memory)
-    patch.setattr(Owner, "_is_due", remember)
+    init = Owner.__init__
+    patch.setattr(
+        Owner,
+        "__init__",
+        lambda self, agent, transactions, clock: init(self, agent, transactions, OnwardClock(clock)),
+    )
 
 
 def _claim_of_the_idle_agent(patch: Patch) -> None:
@@ -187,22 +191,21 @@ def _barrier_before_the_model(patch: Patch) -> None:
     patch.setattr(Turn, "_confirm", confirm)
 
 
-def _barrier_after_the_append(patch: Patch) -> None:
+def _barrier_before_the_answer(patch: Patch) -> None:
     """Answer a create or delete as soon as it is appended."""
     barrier = Transactions.barrier
-    preflight = Transactions.preflight
+
+    async def preflight(self: Transactions) -> bool:
+        is_durable = await barrier(self)
+        if is_durable:
+            self._announce()
+        return is_durable
 
     async def no_barrier(self: Transactions) -> bool:
+        await asyncio.sleep(0)
         return True
 
-    async def real_preflight(self: Transactions) -> bool:
-        patch_self = await barrier(self)
-        if patch_self:
-            self._announce()
-        return patch_self
-
-    del preflight
-    patch.setattr(Transactions, "preflight", real_preflight)
+    patch.setattr(Transactions, "preflight", preflight)
     patch.setattr(Transactions, "barrier", no_barrier)
 
 
@@ -253,7 +256,6 @@ def _claim_and_entry_in_one(patch: Patch) -> None:
 
 def _sync_before_the_answer(patch: Patch) -> None:
     sync = SimulatedDisk.fsync
-    patch.setattr(LogFile, "_sync", None, raising=False)
 
     def no_sync(self: SimulatedDisk, descriptor: int) -> None:
         if self._open[descriptor][0].name.startswith("session.jsonl"):
@@ -273,11 +275,11 @@ RULES = [
     Rule("message and dispatch in one batch", _one_batch_for_message_and_dispatch, "lost", -1),
     Rule("barrier before the decision", _barrier_before_the_decision, "unconfirmed", -1),
     Rule("fold inside the claim", _fold_inside_the_claim, "doubled", -1),
-    Rule("clock inside the claim", _clock_inside_the_claim, "early", -1),
+    Rule("clock that is read anew", _clock_that_is_read_anew, "early", -1),
     Rule("claim of the idle agent", _claim_of_the_idle_agent, "invalid", -1),
     Rule("one queue for transactions", _one_queue_for_transactions, "", -1),
     Rule("barrier before the model", _barrier_before_the_model, "unconfirmed", -1),
-    Rule("barrier before the answer", _barrier_after_the_append, "lost", -1),
+    Rule("barrier before the answer", _barrier_before_the_answer, "lost", -1),
     Rule("second look at the clock", _second_look_at_the_clock, "late", -1),
     Rule("ear for idleness", _ear_for_idleness, "late", -1),
     Rule("ear for healing", _ear_for_healing, "late", -1),

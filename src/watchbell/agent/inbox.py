@@ -13,6 +13,7 @@ import msgspec
 from watchbell.errors import CorruptLogError
 from watchbell.log.events import Draft, Message, Splice
 from watchbell.log.repair import INTERRUPTED
+from watchbell.log.transcript import MALFORMED, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,11 +62,14 @@ class Inbox:
         """Fold the events that came since the last call, and return itself.
 
         Raises:
-            CorruptLogError: A splice does not fit the list that it changes.
+            CorruptLogError: A splice does not fit the list that it changes, or an event is malformed.
         """
         for event in log.select(_TYPES, self._watermark):
             self._watermark = event.seq + 1
-            self._apply(event)
+            try:
+                self._apply(event)
+            except MALFORMED as error:
+                raise malformed(event) from error
         self._watermark = len(log)
         return self
 

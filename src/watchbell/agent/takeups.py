@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watchbell.log.events import Message, TakeUp
-from watchbell.log.transcript import surface_message
+from watchbell.log.transcript import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -35,20 +35,17 @@ class TakeUps:
         self._watermark = owned_from
 
     def advance(self, log: EventLog) -> TakeUps:
-        """Fold the events that came since the last call, and return itself."""
+        """Fold the events that came since the last call, and return itself.
+
+        Raises:
+            CorruptLogError: An event is malformed.
+        """
         for event in log.select(_TYPES, self._watermark):
             self._watermark = event.seq + 1
-            match event.type:
-                case "watchbell/take-up":
-                    message_id = event.data["messageId"]
-                    self._taken_up = message_id, event.seq
-                    self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
-                case "turn/start":
-                    self._turn_start = event.seq
-                    if self._taken_up is not None and self._taken_up[1] != event.seq - 1:
-                        self._taken_up = None  # torn off its turn by a crash
-                case _:
-                    self._end_turn(log, event)
+            try:
+                self._apply(log, event)
+            except MALFORMED as error:
+                raise malformed(event) from error
         self._watermark = len(log)
         return self
 
@@ -59,6 +56,19 @@ class TakeUps:
             if attempts < MAX_TAKE_UPS:
                 return TakeUp(message_id, attempts + 1)
         return None
+
+    def _apply(self, log: EventLog, event: Event) -> None:
+        match event.type:
+            case "watchbell/take-up":
+                message_id = event.data["messageId"]
+                self._taken_up = message_id, event.seq
+                self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
+            case "turn/start":
+                self._turn_start = event.seq
+                if self._taken_up is not None and self._taken_up[1] != event.seq - 1:
+                    self._taken_up = None  # torn off its turn by a crash
+            case _:
+                self._end_turn(log, event)
 
     def _end_turn(self, log: EventLog, end: Event) -> None:
         start, taken_up = self._turn_start, self._taken_up

@@ -22,6 +22,7 @@ from watchbell.cli.reminders import reminders
 from watchbell.cli.run import run
 from watchbell.cli.sessions import sessions
 from watchbell.cli.tools import tools
+from watchbell.cli.verify import verify
 
 __all__ = ["app", "main"]
 
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, chat, run, sessions, reminders, receipts, log, tools, call):
+for command in (demo, chat, run, sessions, reminders, receipts, log, verify, tools, call):
     app.command()(command)
 app.command(hidden=True)(demo_host)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from watchbell.errors import LogError, SessionNotFoundError
+from watchbell.errors import LogError, PersistenceError, SessionNotFoundError
 from watchbell.schedule.state import ScheduleState
 from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
 from watchbell.storage.jsonl import JsonlStorage
@@ -42,7 +42,7 @@ async def read_every(store: SessionPersistence) -> AsyncIterator[Reading]:
             yield Reading(ref, await store.read(ref.session_id))
         except SessionNotFoundError:
             continue
-        except LogError as error:
+        except (LogError, PersistenceError) as error:
             yield Reading(ref, None, str(error))
 
 

@@ -8,7 +8,6 @@ at closely.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
@@ -25,6 +24,7 @@ from watchbell.log.values import (
     MAX_NESTING,
     decode_json,
     encode_json,
+    iterate_keys,
     mask_surrogates,
     nesting_depth,
     unmask_surrogates,
@@ -39,6 +39,9 @@ Row: TypeAlias = Event | PackedRow
 
 _OPTIONAL_KEYS = ("cwd", "parentSession", "seedLength", "origin")
 _HEADER_KEYS = {"type", "version", "id", "createdAt", "delegationDepth", "agentPreset", *_OPTIONAL_KEYS}
+MAX_HEADER_BYTES = 4 * 1024 * 1024
+"""Longest header that is read, in bytes: no writer comes near, and what is read into objects stays bounded."""
+
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 
 
@@ -48,6 +51,13 @@ def encode_header(header: SessionHeader) -> bytes:
     return encode_json(head | msgspec.to_builtins(header)) + b"\n"
 
 
+class _Head(msgspec.Struct):
+    """What is looked at before anything else."""
+
+    version: Raw
+    type: Raw | UnsetType = UNSET
+
+
 def decode_header(line: bytes) -> SessionHeader:
     """Decode the first line of a log; its version is looked at before anything else.
 
@@ -55,35 +65,59 @@ def decode_header(line: bytes) -> SessionHeader:
         UnsupportedLogError: Another version of the format, or a key that this one does not know.
         CorruptLogError: Not a session header.
     """
-    _check_size(line)
+    if len(line) > MAX_HEADER_BYTES:
+        raise CorruptLogError(f"the header is longer than {MAX_HEADER_BYTES} bytes")
+    if nesting_depth(line) > MAX_NESTING:
+        raise CorruptLogError(f"the header is nested deeper than {MAX_NESTING}")
     try:
-        pairs = json.loads(line.decode(), object_pairs_hook=list)
-    except (ValueError, RecursionError) as error:
-        raise CorruptLogError(f"the header is not JSON: {error}") from error
-    try:
-        fields: dict[str, Any] = dict(pairs)
-    except (TypeError, ValueError) as error:
+        line.decode()
+        _check_head(_decode_head(line))
+        value = decode_json(line)
+    except msgspec.ValidationError as error:
         raise CorruptLogError("the first line is no session header") from error
-    _check_version(fields)
-    if fields.get("type") != "session":
-        raise CorruptLogError("the first line is no session header")
-    if len(fields) != len(pairs):
-        raise CorruptLogError("the header has a key twice")
-    if unknown := sorted(fields.keys() - _HEADER_KEYS):
-        raise UnsupportedLogError(f"the header has a key {unknown[0]!r}; upgrade Watchbell to open it")
-    header = _convert_header(decode_json(line))
+    except ValueError as error:
+        raise CorruptLogError(f"the header is not JSON: {error}") from error
+    _check_header_keys(line)
+    header = _convert_header(value)
     _check_header(header)
     return header
 
 
-def _check_version(fields: dict[str, Any]) -> None:
-    version = fields.get("version")
-    if version is None:
+def _decode_head(line: bytes) -> _Head:
+    try:
+        return msgspec.json.decode(line, type=_Head)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.json.decode(mask_surrogates(line)[0], type=_Head)
+
+
+def _check_head(head: _Head) -> None:
+    version = bytes(head.version).strip()
+    if version == b"null":
         raise CorruptLogError("the first line is no session header")
-    if type(version) is not int or version < FORMAT_VERSION:
-        raise UnsupportedLogError(f"log format version {json.dumps(version)} is unknown to Watchbell")
-    if version > FORMAT_VERSION:
-        raise UnsupportedLogError(f"log format version {version} is newer; upgrade Watchbell to open it")
+    if re.fullmatch(rb"[1-9][0-9]*", version):
+        raise UnsupportedLogError(
+            f"log format version {_shown(version)} is newer; upgrade Watchbell to open it"
+        )
+    if version != b"%d" % FORMAT_VERSION:
+        raise UnsupportedLogError(f"log format version {_shown(version)} is unknown to Watchbell")
+    if head.type is UNSET or decode_json(head.type) != "session":
+        raise CorruptLogError("the first line is no session header")
+
+
+def _shown(raw: bytes) -> str:
+    return raw[:40].decode(errors="replace")
+
+
+def _check_header_keys(line: bytes) -> None:
+    seen: set[str] = set()
+    for _, key in iterate_keys(line, 1):
+        if key not in _HEADER_KEYS:
+            raise UnsupportedLogError(f"the header has a key {key[:40]!r}; upgrade Watchbell to open it")
+        if key in seen:
+            raise CorruptLogError("the header has a key twice")
+        seen.add(key)
 
 
 def _convert_header(value: dict[str, Any]) -> SessionHeader:
@@ -109,7 +143,7 @@ def _check_header(header: SessionHeader) -> None:
 # --- rows, read ------------------------------------------------------------------------------------------
 
 _KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
-_MESSAGE_TYPES = frozenset({"user/message", "agent/inbox/spliced"})
+_MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
 _PLAIN_TYPES = _KNOWN_TYPES - SURFACE_TYPES - _MESSAGE_TYPES
 # A row whose brackets nest too deeply, or that is too long, is longer than this.
 _SUSPICIOUS_LENGTH = 2 * MAX_NESTING
@@ -208,7 +242,7 @@ def _check_event(event: Event, line: bytes) -> None:
         raise CorruptLogError("seq or time is out of range")
     # As long as its only possible re-encoding: it repeats no key and says nothing twice.
     if len(_encode(event)) != len(line):
-        _check_keys(line)
+        _check_keys(event, line)
     if event.type not in _KNOWN_TYPES and not event.ignorable:
         raise UnsupportedLogError(_describe_unknown(event.type))
     if event.source_event_seqs is not UNSET or event.surface_op is not UNSET:
@@ -223,12 +257,12 @@ def _describe_unknown(name: str) -> str:
     return f"it holds an event of type {name!r}, which must not be ignored; upgrade Watchbell to open it"
 
 
-def _check_keys(line: bytes) -> None:
-    """Refuse a repeated envelope key, and `ignorable: false`."""
-    pairs = json.loads(line, object_pairs_hook=tuple, parse_int=str, parse_float=str)
-    if len({key for key, _ in pairs}) != len(pairs):
+def _check_keys(event: Event, line: bytes) -> None:
+    """Refuse a repeated envelope key, and `ignorable: false`, which is as long as `true` and a blank."""
+    keys = [key for _, key in iterate_keys(line, 1)]
+    if len(set(keys)) != len(keys):
         raise CorruptLogError("a row has a key twice")
-    if ("ignorable", False) in pairs:
+    if "ignorable" in keys and not event.ignorable:
         raise CorruptLogError("ignorable may only be true")
 
 
@@ -255,8 +289,12 @@ def _check_surface(event: Event) -> None:
         raise CorruptLogError("a surface key is out of range")
 
 
-class _Identified(msgspec.Struct):
+class _Identified(msgspec.Struct, frozen=True):
     id: str | UnsetType = UNSET
+
+
+class _Carrier(msgspec.Struct):
+    message: _Identified = _Identified("")
 
 
 class _Inserted(msgspec.Struct):
@@ -268,8 +306,10 @@ def _check_messages(event: Event) -> None:
     try:
         if event.type == "user/message":
             messages = (msgspec.json.decode(event.raw, type=_Identified),)
-        else:
+        elif event.type == "agent/inbox/spliced":
             messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
+        else:
+            messages = (msgspec.json.decode(event.raw, type=_Carrier).message,)
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
     if any(message.id is UNSET for message in messages):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias, TypedDict
@@ -14,7 +13,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.session import MAX_SAFE_INTEGER
-from watchbell.log.values import mask_surrogates, unmask_surrogates
+from watchbell.log.values import iterate_keys, mask_surrogates, unmask_surrogates
 
 __all__ = ["PACKED_TYPES", "decode_packed", "pack"]
 
@@ -126,14 +125,9 @@ def _find_problem(chunks: _Chunks) -> str | None:
 
 
 def _repeats_a_key(line: bytes) -> bool:
-    repeats = False
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal repeats
-        repeats = repeats or len({key for key, _ in pairs}) != len(pairs)
-
-    json.loads(line, object_pairs_hook=look)
-    return repeats
+    """Look at both objects of a row of known shape: the row itself and its data."""
+    keys = list(iterate_keys(line, 2))
+    return len(set(keys)) != len(keys)
 
 
 def _unpack(line: bytes) -> Sequence[Event]:

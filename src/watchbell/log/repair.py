@@ -14,7 +14,7 @@ from watchbell.log.events import (
     ToolResultEvent,
     TurnEnd,
 )
-from watchbell.log.transcript import surface_message
+from watchbell.log.transcript import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -57,18 +57,26 @@ def close_open_turn(log: EventLog) -> list[Draft]:
 
     Each call without a result gets an error result, an open step and the turn get their ends. Their time is
     the last event's, so that recovery does not invent activity.
+
+    Raises:
+        CorruptLogError: An event of that turn has a payload of another shape than its type's.
     """
     turn = last_turn(log)
     if turn is None or turn[1] is not None:
         return []
-    number = log[turn[0]].data["turn"]
+    number = 0
     step: int | None = None
     calls: dict[str, tuple[str, int | None]] = {}
     for event in log.span(turn[0]):
-        if event.type in ("step/start", "step/end"):
-            step = event.data["step"] if event.type == "step/start" else None
-        else:
-            _track_calls(event, calls)
+        try:
+            if event.type == "turn/start":
+                number = event.data["turn"]
+            elif event.type in ("step/start", "step/end"):
+                step = event.data["step"] if event.type == "step/start" else None
+            else:
+                _track_calls(event, calls)
+        except MALFORMED as error:
+            raise malformed(event) from error
     drafts = [_unfinished(number, step or 1, call_id, seq) for call_id, (_, seq) in calls.items()]
     if step is not None:
         drafts.append(Draft("step/end", StepMark(number, step)))

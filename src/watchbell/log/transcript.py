@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
     from watchbell.log.events import Event
 
-__all__ = ["Transcript", "surface_message"]
+__all__ = ["MALFORMED", "Transcript", "malformed", "surface_message"]
+
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""What reading a payload of another shape than its type's raises."""
+
+
+def malformed(event: Event) -> CorruptLogError:
+    """Make the error for an event whose payload has another shape than its type's."""
+    return CorruptLogError(f"event {event.seq} ({event.type}) is malformed")
 
 
 def surface_message(event: Event) -> Message:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ __all__ = [
     "decode_json",
     "decode_typed",
     "encode_json",
+    "iterate_keys",
     "mask_surrogates",
     "nesting_depth",
     "unmask_surrogates",
@@ -31,6 +33,7 @@ MAX_NESTING = 256
 T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_COLON = re.compile(rb"[ \t\r\n]*:")
 # Possessive, and without need of a closing quote: a string of many megabytes is passed over in one go.
 _BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _encoder = msgspec.json.Encoder()
@@ -121,6 +124,23 @@ def nesting_depth(raw: bytes) -> int:
         elif mark in b"]}":
             depth -= 1
     return deepest
+
+
+def iterate_keys(raw: bytes, levels: int) -> Iterator[tuple[int, str]]:
+    """Find the keys of the outermost `levels` levels of objects in JSON text, without decoding any value.
+
+    Yields:
+        Each key with the level of its object, from 1; a repeated key comes again.
+    """
+    level = 0
+    for token in _BRACKETS.finditer(raw):
+        mark = token[0]
+        if mark in b"[{":
+            level += 1
+        elif mark in b"]}":
+            level -= 1
+        elif level <= levels and _COLON.match(raw, token.end()):
+            yield level, json.loads(mark)
 
 
 def _encode_slowly(value: Any) -> bytes:

@@ -282,6 +282,8 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
         change = _decoder.decode(text)
         if encode_change(change) == text:
             return change
+    except msgspec.ValidationError as error:
+        raise ScheduleLogError(f"not a change of version 1: {_first_line(error)}", seq=seq) from error
     except (ValueError, RecursionError):
         pass  # Not what we write: damaged, or written by a program with other habits.
     try:

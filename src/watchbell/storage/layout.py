@@ -23,6 +23,7 @@ __all__ = [
     "Compression",
     "escape_session_id",
     "find_logs",
+    "find_logs_below",
     "log_path",
     "project_directory",
     "sessions_root",
@@ -107,6 +108,28 @@ def find_logs(home: Path, session_id: str | None = None) -> Iterator[Path]:
         folders = _directories(project) if session_id is None else (project / escape_session_id(session_id),)
         for folder in folders:
             yield from (path for name in LOG_NAMES.values() if (path := folder / name).is_file())
+
+
+def find_logs_below(path: Path, levels: int = LEVELS) -> Iterator[Path]:
+    """Yield the logs in a home, or in any directory of its layout, in order of their paths; a file is itself.
+
+    Unlike `find_logs` it also names logs that lie where none belongs.
+
+    Args:
+        path: Where to look.
+        levels: How many levels of directories to look into.
+
+    Raises:
+        OSError: There is nothing at `path`, or a directory cannot be read.
+    """
+    if not path.is_dir():
+        path.stat()
+        yield path
+        return
+    yield from (log for name in sorted(LOG_NAMES.values()) if (log := path / name).is_file())
+    if levels:
+        for directory in _directories(path):
+            yield from find_logs_below(directory, levels - 1)
 
 
 def _escape(text: str) -> str:

@@ -45,7 +45,9 @@ def take_lock(descriptor: int) -> bool:
         PersistenceError: This system, or this file system, has no such locks.
     """
     if fcntl is None:
-        raise PersistenceError("session logs in files need `flock`, which Windows lacks; use SQLite there")
+        raise PersistenceError(
+            "this system has no `flock`, which keeps two writers apart: session logs can be read here, not written"
+        )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

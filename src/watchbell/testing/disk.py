@@ -30,17 +30,22 @@ class _File:
     def __init__(self, durable: bytes = b"") -> None:
         self.durable = durable
         self.changes: list[_Change] = []
+        self.inherited = 0  # how many of them are an earlier process's
 
     def content(self) -> bytes:
         return self._after(self.changes)
 
     def sync(self) -> None:
         self.durable = self._after(self.changes)
-        self.changes = []
+        self.changes, self.inherited = [], 0
 
     def lose(self) -> None:
-        """Drop what was written and not synced: after a failed fsync it counts as clean and never gets there."""
-        self.changes = [change for change in self.changes if change[1] is None]
+        """Drop what was written and not synced: after a failed fsync it counts as clean and never gets there.
+
+        What an earlier process left unsynced stays: nobody could write that anew.
+        """
+        own = [change for change in self.changes[self.inherited :] if change[1] is None]
+        self.changes[self.inherited :] = own
 
     def after_power_loss(self, random: Random) -> bytes:
         """Return the durable bytes and any prefix of the changes since, cut at any byte."""
@@ -211,5 +216,6 @@ class SimulatedDisk(FileSystem):
     def _place(self, path: Path, file: _File, random: Random | None) -> None:
         """Write what survived of a file; a process's kill leaves it as unsynced as it was."""
         survivor = file if random is None else _File(file.after_power_loss(random))
+        survivor.inherited = len(survivor.changes)
         path.write_bytes(survivor.content())
         self._files[path.stat().st_ino] = survivor

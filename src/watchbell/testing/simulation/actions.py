@@ -96,6 +96,17 @@ class Actions:
         made = self._record.creates[prompt]
         made.aborted = outcome is None
         made.answer = outcome
+        if isinstance(outcome, dict) and "scheduledAt" in outcome and self._random.random() < 0.15:
+            self._delete_when_due(agent, outcome)
+
+    def _delete_when_due(self, agent: Agent, view: dict[str, Any]) -> None:
+        """Have a delete race with the delivery of what it deletes."""
+        target = datetime.fromisoformat(view["scheduledAt"])
+        now_ms = self._adversary.machine.clock.now_ms()
+        wait = (target - _EPOCH - timedelta(milliseconds=now_ms)).total_seconds()
+        if 0 < wait < 60:
+            begin = lambda: self._begin(self._run_delete(agent, view["id"]))  # noqa: E731 - a callback, no more
+            asyncio.get_running_loop().call_later(max(0.0, wait - self._random.choice((0, 0.001, 0.3))), begin)
 
     def _delete(self, agent: Agent) -> None:
         self._begin(self._run_delete(agent, f"schedule-{self._random.randint(1, 8)}"))

@@ -115,10 +115,11 @@ class Adversary:
                 break
         else:
             self.record.faults.append(("silent", "all", "no rest: an agent is still at work after five minutes"))
+        self.record.stopped_at = self.machine.elapsed_seconds
         await self._stop()
 
     def _plan_death(self) -> None:
-        """Choose where this life ends: anywhere, early, at a call to the disk, or right after an event."""
+        """Choose where this life ends: anywhere, early, in a call to the disk, or around an event."""
         self._kill_at_event, self.faults.kill_in = None, None
         choice = self.random.random()
         self._dies = choice < 0.85
@@ -210,8 +211,10 @@ class Adversary:
         if self._kill_at_event is not None and any(event.type == self._kill_at_event[0] for event in events):
             kind, count = self._kill_at_event
             self._kill_at_event = (kind, count - 1)
-            if count == 0:
+            if count == 0 and self.random.random() < 0.5:
                 self.machine.kill(after=self.random.randrange(40))
+            elif count == 0:
+                self.faults.kill_in = self.random.randrange(3)  # most often while that is being written
 
     def _row(self, event: Event) -> Row:
         data = msgspec.json.decode(event.raw)

@@ -162,8 +162,9 @@ class _Case:
         """Nothing is pending, claimed and not entered, open or overdue any more."""
         book = self.book
         for target, messages in book.pending.items():
-            if messages:
-                self._wrong("silent", f"{len(messages)} messages are pending in {target}: {messages[:3]}")
+            left = [name for name in messages if name not in book.decisions or not self._is_over(book.decisions[name].seq)]
+            if left:
+                self._wrong("silent", f"{len(left)} messages are pending in {target}: {left[:3]}")
         if book.claimed:
             self._wrong("lost", f"claimed and never entered: {sorted(book.claimed)[:3]}")
         if book.turn is not None:
@@ -179,6 +180,8 @@ class _Case:
         last = {message: turn for turn in self.book.turns for message in turn.reminders}
         for message_id, turn in last.items():
             kind = turn.reason.get("kind")
+            if self._is_over(turn.end):
+                continue
             if kind == "aborted" and turn.reason["reason"]["kind"] == "user":
                 if not self._was_cancelled(turn.start, turn.end):
                     self._wrong("silent", f"{message_id}: turn {turn.number} was cancelled, and nobody did")
@@ -188,6 +191,11 @@ class _Case:
                     self._wrong("silent", f"{message_id}: turn {turn.number} ended {kind}, taken up {tries} times")
             elif message_id not in asked:
                 self._wrong("silent", f"{message_id}: turn {turn.number} ended {kind}, the model never saw it")
+
+    def _is_over(self, seq: int | None) -> bool:
+        """Whether a row came when the last process was ending already."""
+        rows = self._record.rows.get(self._session, [])
+        return seq is not None and seq < len(rows) and rows[seq].at >= self._record.stopped_at
 
     def _was_cancelled(self, start: int, end: int | None) -> bool:
         rows = self._record.rows[self._session]

@@ -92,6 +92,7 @@ class Record:
         requests: What the model was asked, by session.
         faults: What was wrong already when it happened, as kind, session and text.
         quiet_ids: Messages that were injected silently: they open no turn until their session is opened again.
+        stopped_at: When the last process was told to end. What comes due while it ends is left to the next one.
         counts: Of anything worth counting.
     """
 
@@ -106,6 +107,7 @@ class Record:
     requests: dict[str, list[Request]] = field(default_factory=dict[str, list[Request]])
     faults: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     quiet_ids: set[str] = field(default_factory=set[str])
+    stopped_at: float = 0.0
     counts: Counter[str] = field(default_factory=Counter[str])
     _entered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 

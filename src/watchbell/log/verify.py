@@ -1,0 +1,251 @@
+"""Checks of a decoded log that no single row shows: boundaries, calls and results, the inbox.
+
+See log-format, "Vocabulary that we write". Schedule's own history is checked by its replay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from watchbell.errors import CorruptLogError
+from watchbell.log.eventlog import PackedRow
+from watchbell.log.events import SURFACE_TYPES, Message, ToolCallBlock, ToolResultBlock
+from watchbell.log.transcript import surface_message
+from watchbell.log.values import decode_json, decode_typed
+
+if TYPE_CHECKING:
+    from watchbell.log.eventlog import EventLog
+    from watchbell.log.events import Event
+
+__all__ = ["verify_events"]
+
+
+class _Place(msgspec.Struct):
+    turn: int
+    step: int | UnsetType = UNSET
+
+
+class _PackedPlace(msgspec.Struct):
+    data: _Place
+
+
+class _Insertion(msgspec.Struct):
+    id: str
+
+
+class _Splice(msgspec.Struct, rename="camel"):
+    target: Literal["next-turn", "next-step"]
+    start: int
+    inserted: list[_Insertion]
+    removed_count: int = 0
+    outcome: Literal["canceled"] | UnsetType = UNSET
+
+
+class _ReplaceOp(msgspec.Struct):
+    start: int
+    end: int
+
+
+def verify_events(log: EventLog, owned_from: int = 0) -> int | None:
+    """Check that the events of a log can follow one another.
+
+    Args:
+        log: The events.
+        owned_from: Where the session's own events begin; its inbox is folded from there on.
+
+    Returns:
+        The number of the last turn when a crash left it open, None when no turn is open.
+
+    Raises:
+        CorruptLogError: An event cannot stand where it stands; its place is its seq, not a byte.
+    """
+    check = _Check(owned_from)
+    for row in log.rows():
+        try:
+            check.apply(row)
+        except CorruptLogError as error:
+            raise CorruptLogError(f"event {row.seq} ({row.type}): {error.reason}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            reason = str(error).partition("\n")[0] or "malformed"
+            raise CorruptLogError(f"event {row.seq} ({row.type}): {reason}") from error
+    if owned_from > len(log):
+        raise CorruptLogError(f"its seed has {owned_from} events, the log {len(log)}")
+    return check.turn
+
+
+class _Check:
+    """Where a log stands after the events so far.
+
+    Attributes:
+        turn: The open turn, None between turns.
+    """
+
+    def __init__(self, owned_from: int) -> None:
+        self.turn: int | None = None
+        self._last_turn = 0
+        self._step: int | None = None
+        self._last_step = 0
+        self._calls: dict[str, int | None] = {}  # calls without a result, and the seqs of their `tool/call`
+        self._messages = 0  # length of the transcript
+        self._inbox: dict[str, list[str]] = {"next-turn": [], "next-step": []}
+        self._owned_from = owned_from
+
+    def apply(self, row: Event | PackedRow) -> None:
+        """Take the next row.
+
+        Raises:
+            CorruptLogError, ValueError, KeyError, TypeError: It cannot follow.
+        """
+        if isinstance(row, PackedRow):
+            self._require_place(decode_typed(row.raw, _PackedPlace).data)
+            return
+        if row.type in SURFACE_TYPES:
+            self._surface(row)
+        match row.type:
+            case "turn/start" | "turn/end" | "step/start" | "step/end":
+                self._mark(row.type, decode_typed(row.raw, _Place))
+            case "assistant/chunk" | "assistant/message" | "tool/call" | "tool/result":
+                self._require_place(decode_typed(row.raw, _Place))
+                self._track_call(row)
+            case "request/header":
+                self._require_turn()
+                config = row.data["header"]["config"]
+                _require_text(config, "provider", "model")
+            case "request/context":
+                self._require_turn()
+                _require_text(row.data, "provider", "model")
+            case "agent/inbox/spliced" if row.seq >= self._owned_from:
+                self._splice(decode_typed(row.raw, _Splice))
+            case _:
+                pass
+
+    # --- boundaries
+
+    def _mark(self, kind: str, place: _Place) -> None:
+        if kind.startswith("turn/"):
+            (self._start_turn if kind == "turn/start" else self._end_turn)(place.turn)
+            return
+        self._require_turn(place.turn)
+        if kind == "step/start":
+            if self._step is not None:
+                raise CorruptLogError(f"step {self._step} is still open")
+            if place.step != self._last_step + 1:
+                raise CorruptLogError(f"expected step {self._last_step + 1}, found {_number(place.step)}")
+            self._step = self._last_step = place.step
+            return
+        self._require_place(place)
+        if self._calls:
+            raise CorruptLogError(f"call {next(iter(self._calls))!r} has no result")
+        self._step = None
+
+    def _start_turn(self, number: int) -> None:
+        if self.turn is not None:
+            raise CorruptLogError(f"turn {self.turn} is still open")
+        if number != self._last_turn + 1:
+            raise CorruptLogError(f"expected turn {self._last_turn + 1}, found {number}")
+        self.turn = self._last_turn = number
+        self._step, self._last_step = None, 0
+
+    def _end_turn(self, number: int) -> None:
+        self._require_turn(number)
+        if self._step is not None:
+            raise CorruptLogError(f"step {self._step} is still open")
+        self.turn = None
+
+    def _require_turn(self, number: int | None = None) -> None:
+        if self.turn is None:
+            raise CorruptLogError("it stands outside any turn")
+        if number not in (None, self.turn):
+            raise CorruptLogError(f"it belongs to turn {number}, and turn {self.turn} is open")
+
+    def _require_place(self, place: _Place) -> None:
+        self._require_turn(place.turn)
+        if self._step is None or place.step != self._step:
+            raise CorruptLogError(f"it belongs to step {_number(place.step)}, which is not open")
+
+    # --- messages, calls and results
+
+    def _surface(self, event: Event) -> None:
+        message = surface_message(event)
+        _check_source(message)
+        place = _replaced(event)
+        if place is None:
+            self._messages += 1
+            if event.type == "user/message" and self._step is None:
+                raise CorruptLogError("it stands outside any step")
+        else:
+            if not 0 <= place.start <= place.end <= self._messages:
+                raise CorruptLogError(f"it replaces messages {place.start} to {place.end} of {self._messages}")
+            self._messages += 1 - (place.end - place.start)
+        if event.source_event_seqs and any(seq >= event.seq for seq in decode_json(event.source_event_seqs)):
+            raise CorruptLogError("it is made from an event that comes later")
+
+    def _track_call(self, event: Event) -> None:
+        match event.type:
+            case "assistant/message":
+                for block in surface_message(event).content:
+                    if isinstance(block, ToolCallBlock):
+                        self._calls[block.id] = None
+            case "tool/call":
+                call_id = event.data["callId"]
+                if self._calls.get(call_id, -1) is not None:
+                    raise CorruptLogError(f"call {call_id!r} was not asked for, or was made already")
+                self._calls[call_id] = event.seq
+            case "tool/result":
+                self._answer(event)
+            case _:
+                pass
+
+    def _answer(self, event: Event) -> None:
+        message = surface_message(event)
+        call_id = message.source.get("callId")
+        blocks = message.content
+        is_result = len(blocks) == 1 and isinstance(blocks[0], ToolResultBlock)
+        if not is_result or blocks[0].tool_call_id != call_id:
+            raise CorruptLogError("it is not one result of the call that its source names")
+        if call_id not in self._calls:
+            raise CorruptLogError(f"call {call_id!r} waits for no result")
+        made_at = self._calls.pop(call_id)
+        if event.source_event_seqs and made_at not in decode_json(event.source_event_seqs):
+            raise CorruptLogError(f"it does not cite call {call_id!r}")
+
+    # --- the inbox
+
+    def _splice(self, splice: _Splice) -> None:
+        pending = self._inbox[splice.target]
+        end = splice.start + splice.removed_count
+        if not (0 <= splice.start <= end <= len(pending) and splice.removed_count >= 0):
+            raise CorruptLogError(f"it takes messages {splice.start} to {end} of {len(pending)} pending ones")
+        pending[splice.start : end] = [message.id for message in splice.inserted]
+        ids = [*self._inbox["next-turn"], *self._inbox["next-step"]]
+        if splice.inserted and (len(set(ids)) != len(ids) or "" in ids):
+            raise CorruptLogError("a pending message's id is empty or taken")
+
+
+def _replaced(event: Event) -> _ReplaceOp | None:
+    """Return what a compaction's message takes the place of, None for a message that is appended."""
+    operation: Any = decode_json(event.surface_op) if event.surface_op else "append"
+    return msgspec.convert(operation, _ReplaceOp) if isinstance(operation, dict) else None
+
+
+def _check_source(message: Message) -> None:
+    kind = message.source.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise CorruptLogError("its message does not say who wrote it")
+    if kind == "model":
+        _require_text(message.source, "provider", "model")
+    elif kind == "tool":
+        _require_text(message.source, "callId")
+
+
+def _require_text(value: Any, *keys: str) -> None:
+    for key in keys:
+        if not isinstance(value[key], str) or not value[key]:
+            raise CorruptLogError(f"its {key} is not a text, or empty")
+
+
+def _number(step: int | UnsetType) -> object:
+    return "none" if step is UNSET else step
