@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench docs contract check wheel clean
+.PHONY: help demo test lint types coverage bench docs contract costs mutate check wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ docs: $(VENV)/dev.stamp ## run every example, follow every link
 
 contract: $(VENV)/dev.stamp ## write docs/reference/contract.md from its tests
 	$(BIN)/python -m tests.docs.render_contract
+
+costs: $(VENV)/dev.stamp ## write docs/explanation/costs.md, measured
+	$(BIN)/python -m tests.docs.render_costs
 
 check: lint types coverage ## all that CI asks of a change
 

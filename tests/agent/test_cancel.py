@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -188,6 +189,27 @@ def test_cancelling_while_hooks_run_leaves_a_retained_message_to_the_next_try() 
     run(main)
 
 
+@pytest.mark.parametrize("after", range(10))
+def test_a_cancel_before_a_retained_message_was_claimed_never_ends_its_turn(after: int) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def hook(_: Agent, plan: StepPlan) -> None:
+                await passes(3)
+
+            program.host.ctx.on("step/prepare", hook)
+            agent.followup(retained("bell"))
+            await passes(after)
+            is_claimed = data(agent.session.events, "turn/start") != []
+            agent.cancel()
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == (["aborted"] if is_claimed else ["completed"])
+
+    run(main)
+
+
 @pytest.mark.parametrize("after", range(8))
 @pytest.mark.parametrize("discard_pending", [False, True])
 def test_a_message_sent_right_after_a_cancel_is_never_dropped(after: int, discard_pending: bool) -> None:
@@ -248,7 +270,7 @@ def test_what_cannot_begin_is_tried_again_after_growing_pauses() -> None:
             program.host.ctx.on("step/prepare", refuse)
             agent.followup(retained("bell"))
             await agent.when_idle()
-            pauses = [later - earlier for earlier, later in zip(tries, tries[1:], strict=False)]
+            pauses = [later - earlier for earlier, later in pairwise(tries)]
             assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
             assert user_texts(agent.session.events) == ["bell"]
             assert reason_kinds(agent.session.events) == ["completed"]

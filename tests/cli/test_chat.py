@@ -20,6 +20,7 @@ from watchbell.agent.agent import Agent
 from watchbell.cli.chat_terminal import ChatTerminal
 from watchbell.cli.compose import Program
 from watchbell.clock import WallClock, wall_ms
+from watchbell.host.settings import Settings
 from watchbell.log.events import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
 from watchbell.models.offline import OfflineModel
@@ -109,7 +110,7 @@ def play(
     screen = io.StringIO()
 
     async def main() -> None:
-        program = Program(home, model or OfflineModel(), ZoneTable(), "UTC")
+        program = Program(Settings(home=home), model or OfflineModel(), ZoneTable(), "UTC")
         output = Vt100_Output(screen, lambda: Size(rows=24, columns=80), term="xterm")
         clock = SetClock()
         host = Host(storage=JsonlStorage(home), model=program.model, plugins=[schedule.plugin()], clock=clock)
@@ -212,7 +213,7 @@ def test_resuming_shows_the_last_of_the_history(
     store("main", create("schedule-1", "stretch", PAST))
 
     async def main() -> None:
-        program = Program(home, OfflineModel(), ZoneTable(), "UTC")
+        program = Program(Settings(home=home), OfflineModel(), ZoneTable(), "UTC")
         async with program.host() as host:
             agent = await host.agents.open("main")
             agent.followup("what reminders do I have", source=program.person)

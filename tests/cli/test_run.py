@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every, read_events
-from watchbell.cli.compose import MODELS
+from watchbell.cli import compose
 from watchbell.errors import ModelError
 from watchbell.log.events import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
@@ -105,8 +105,8 @@ def test_json_has_the_answer_what_was_delivered_and_what_is_pending(
 def test_a_failed_turn_fails_the_command_and_says_why(
     watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODELS, "fails", Fails)
-    ran = watchbell("run", "a", "hello", "--model", "fails")
+    monkeypatch.setattr(compose, "build_model", lambda _: Fails())
+    ran = watchbell("run", "a", "hello")
     assert ran.code == 1
     assert ran.out.splitlines()[:2] == ["half an ans", "(the turn failed: the line\\nis dead [DEAD])"]
 
@@ -114,8 +114,9 @@ def test_a_failed_turn_fails_the_command_and_says_why(
 def test_an_answer_reaches_the_terminal_as_text_alone(
     watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODELS, "evil", lambda: Says("one\n\x1b]0;title\x07[red]two[/red]\u202e"))
-    out = watchbell("run", "a", "hello", "--model", "evil").out
+    says = Says("one\n\x1b]0;title\x07[red]two[/red]\u202e")
+    monkeypatch.setattr(compose, "build_model", lambda _: says)
+    out = watchbell("run", "a", "hello").out
     assert out.splitlines()[:2] == ["one", "\\x1b]0;title\\x07[red]two[/red]\\u202e"]
 
 
@@ -130,7 +131,13 @@ def test_an_invalid_schedule_history_is_told_and_the_conversation_goes_on(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("a",), ("a", "  "), ("a", "hello", "--model", "none"), ("a", "hello", "--time-zone", "none")],
+    [
+        ("a",),
+        ("a", "  "),
+        ("a", "hello", "--time-zone", "none"),
+        ("a", "hello", "--model", "m", "--base-url", "nowhere"),
+        ("a", "hello", "--base-url", "http://localhost/v1"),
+    ],
 )
 def test_wrong_usage_makes_no_session(
     watchbell: Callable[..., Ran], home: Path, arguments: tuple[str, ...]

@@ -32,7 +32,9 @@ TAKE = {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
 
 def message(record: AtRecord = RECORD) -> Message:
     decision = OneShot(record)
-    return Message(derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),))
+    return Message(
+        derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),)
+    )
 
 
 def born(record: AtRecord = RECORD) -> Draft:
@@ -231,7 +233,9 @@ def test_a_turn_that_the_fork_had_to_close_is_interrupted() -> None:
 
 
 def test_a_change_that_cannot_be_read_has_no_delivery_and_spoils_no_other() -> None:
-    log = log_of(born(), Draft("schedule/change", {"version": 2}), *decided(), born(), *decided(), *turn(1, COMPLETED))
+    log = log_of(
+        born(), Draft("schedule/change", {"version": 2}), *decided(), born(), *decided(), *turn(1, COMPLETED)
+    )
     assert told(derive_deliveries(log, 0)) == [("p", 1, "answered")]
 
 

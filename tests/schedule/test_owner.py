@@ -106,7 +106,10 @@ def test_one_shots_come_one_by_one_by_target_then_by_creation_and_repeaters_toge
             ]
             batch = [c for c in data(agent.session.events, "schedule/change") if "acceptedAt" in c]
             assert {change["acceptedAt"] for change in batch} == {"2026-12-01T00:12:30.000Z"}
-            assert data(agent.session.events, "user/message")[-1]["source"]["acceptedAt"] == batch[0]["acceptedAt"]
+            assert (
+                data(agent.session.events, "user/message")[-1]["source"]["acceptedAt"]
+                == batch[0]["acceptedAt"]
+            )
             listed = await ask(agent, "schedule_list")
             assert [view["scheduledAt"][11:19] for view in listed] == ["00:20:00", "00:15:00"]
         require_valid(running.disk.events("s"))

@@ -18,7 +18,6 @@ from watchbell.agent.turn import Turn
 from watchbell.log.events import Message
 from watchbell.log.session import SessionHeader
 from watchbell.schedule import owner as owner_module
-
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.state import decide, derive_dispatches
@@ -188,7 +187,7 @@ def _barrier_before_the_model(patch: Patch) -> None:
     async def confirm(self: Turn) -> None:
         await asyncio.sleep(0)
 
-    patch.setattr(Turn, "_confirm", confirm)
+    patch.setattr(Turn, "confirm", confirm)
 
 
 def _barrier_before_the_answer(patch: Patch) -> None:
@@ -224,6 +223,7 @@ def _ear_for_idleness(patch: Patch) -> None:
 
 def _ear_for_healing(patch: Patch) -> None:
     patch.setattr(Owner, "_on_healed", lambda self, session: None)
+    patch.setattr(Agent, "_on_healed", lambda self, session: None)
 
 
 def _fork_point(patch: Patch) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from watchbell.agent.inbox import Target
+    from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.log.events import Event
     from watchbell.log.session import Session
@@ -39,7 +40,7 @@ class Reservation:
         """Give the agent back; what came in meanwhile now opens its turn. Again, it does nothing."""
         agent, self._agent = self._agent, None
         if agent is not None:
-            agent._release(self)  # noqa: SLF001 - the two halves of one lock
+            agent.end_reservation(self)
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +58,7 @@ class Agent:
         session: Its session.
         ctx: Its own scope; what is registered through it ends with the agent.
         tools: Its own tool scope; tools registered in it are seen by this agent alone.
-        model: The model that answers.
+        model: Who answers: a model in our own loop, or another framework's loop.
         system: The system prompt, None for none.
         max_steps: Steps after which a turn is stopped with error `STEP_LIMIT`.
     """
@@ -67,7 +68,7 @@ class Agent:
         session: Session,
         ctx: Context,
         *,
-        model: ChatModel,
+        model: ChatModel | TurnRunner,
         system: str | None,
         max_steps: int,
         new_id: Callable[[], str],
@@ -160,7 +161,12 @@ class Agent:
         return self.send(content, "next-step", source=source, wake=False)
 
     def send(
-        self, content: str | Message, target: Target, *, source: dict[str, Any] | None = None, wake: bool = True
+        self,
+        content: str | Message,
+        target: Target,
+        *,
+        source: dict[str, Any] | None = None,
+        wake: bool = True,
     ) -> Message:
         """Append a message to a pending list; `followup`, `steer` and `inject` are its common forms.
 
@@ -172,10 +178,14 @@ class Agent:
             raise AgentClosedError(f"agent {self.id!r} was disposed; resume its session for a new one")
         message = content
         if isinstance(message, str):
-            message = Message(self.new_id(), "user", PERSON if source is None else source, (TextBlock(message),))
+            message = Message(
+                self.new_id(), "user", PERSON if source is None else source, (TextBlock(message),)
+            )
         inbox = self.inbox
         if message.role != "user" or not message.id or inbox.find(message.id) is not None:
-            raise InvalidEventError(f"message {message.id!r} needs role user, and an id that no pending one has")
+            raise InvalidEventError(
+                f"message {message.id!r} needs role user, and an id that no pending one has"
+            )
         if not wake:
             self._quiet.add(message.id)
         self.session.append_batch([inbox.insert([message], target)])
@@ -195,7 +205,10 @@ class Agent:
         self._driver.cancel(kind)
 
     async def when_idle(self) -> None:
-        """Return once no turn runs, nothing waits to open one and nobody holds the agent; at once when disposed."""
+        """Return once no turn runs, nothing waits to open one and nobody holds the agent.
+
+        Of a disposed agent it returns at once.
+        """
         while not self._closing and self._is_busy():
             self._idle.clear()
             await self._idle.wait()
@@ -255,7 +268,7 @@ class Agent:
         self.settle()
 
     def settle(self) -> None:
-        """Begin a turn when there is cause and nobody is in the way; else tell those who wait for idleness."""
+        """Begin a turn when there is cause and nobody is in the way; else tell who waits for idleness."""
         if self._closing or not self._started or self._reservation is not None or self._driver.is_running:
             return
         if self._driver.has_work:
@@ -266,9 +279,14 @@ class Agent:
             listener()
 
     def _is_busy(self) -> bool:
-        return self._reservation is not None or self._driver.is_running or (self._started and self._driver.has_work)
+        return (
+            self._reservation is not None
+            or self._driver.is_running
+            or (self._started and self._driver.has_work)
+        )
 
-    def _release(self, reservation: Reservation) -> None:
+    def end_reservation(self, reservation: Reservation) -> None:
+        """Let turns begin again after `reservation`; one that was given back before does nothing."""
         if self._reservation is reservation:
             self._reservation = None
             self.settle()

@@ -107,9 +107,10 @@ class Inbox:
         return drafts
 
     def returned(self) -> list[Draft]:
-        """Return the events that put back what interrupted turns had claimed and not entered (contract section 5).
+        """Return the events that put back what interrupted turns had claimed and not entered.
 
-        Retained messages come back from whichever turn lost them, those of people only from the last turn.
+        Contract section 5: retained messages come back from whichever turn lost them, those of people only
+        from the last turn.
         """
         lost: dict[Target, list[Message]] = {"next-turn": [], "next-step": []}
         for claim in self._claims.values():
@@ -134,7 +135,9 @@ class Inbox:
         start, count = data["start"], data.get("removedCount", 0)
         messages = self._lists[target]
         if start + count > len(messages):
-            raise CorruptLogError(f"event {seq} removes {count} messages at {start} of {len(messages)} in {target}")
+            raise CorruptLogError(
+                f"event {seq} removes {count} messages at {start} of {len(messages)} in {target}"
+            )
         inserted = [Message.from_value(value) for value in data["inserted"]]
         removed = messages[start : start + count]
         messages[start : start + count] = inserted

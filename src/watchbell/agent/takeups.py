@@ -1,4 +1,4 @@
-"""Which unanswered turns have to be taken up again, from the log alone (contract section 5, "Taking up"). Pure."""
+"""Which unanswered turns are to be taken up again, from the log alone (contract section 5). Pure."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _holds_text(event: Event) -> bool:
 def _opener(events: list[Event]) -> str | None:
     """Return the id of the retained message that opened a turn, None when a person did.
 
-    A message of the next-turn list is the opener, whatever entered along with it. What hooks put at the head of
-    a step was never pending, so only the last messages of the first step, as many as were claimed, count.
+    A message of the next-turn list is the opener, whatever entered along with it. What hooks put at the head
+    of a step was never pending, so only the last messages of the first step, as many as were claimed, count.
     """
     claimed = 0
     has_head = False

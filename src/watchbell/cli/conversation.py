@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from watchbell.cli.output import print_answer, print_line, print_row, shorten
-from watchbell.cli.times import render_moment
+from watchbell.cli.times import render_lateness, render_moment
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Event, Message, ToolResultBlock
 from watchbell.log.transcript import surface_message
@@ -18,27 +18,49 @@ from watchbell.models.sentences import decode_frame
 from watchbell.schedule.framing import PLUGIN_NAME
 from watchbell.schedule.protocol import decode_instant
 
-__all__ = ["Conversation", "Piece", "Printer", "history", "is_reminder", "print_piece"]
+__all__ = ["ENDS", "Conversation", "Due", "Piece", "Printer", "history", "is_reminder", "print_piece"]
 
-Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end"]
+Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "reminder-end"]
 
 _STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
 _ARGUMENTS_SHOWN = 90
-_LABELS = {"person": "you> ", "reminder": "[reminder] ", "note": "", "failure": ""}
-_STYLES = {"person": "bold", "reminder": "bold yellow", "note": "dim", "failure": "red"}
+_LABELS = {"person": "you> ", "note": "", "failure": ""}
+_STYLES = {"person": "bold", "note": "dim", "failure": "red"}
+
+
+ENDS = ("answer-end", "reminder-end")
+"""Kinds that show nothing by themselves."""
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A reminder that came.
+
+    Attributes:
+        schedule_id: Its id.
+        moment: When it was due, local and UTC.
+        lateness: How late it came, for people.
+        prompt: What it is about.
+    """
+
+    schedule_id: str
+    moment: str
+    lateness: str
+    prompt: str
 
 
 class Piece(msgspec.Struct, frozen=True):
     """One thing to show.
 
     Attributes:
-        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end; the others stand on
-            lines of their own.
+        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end, `reminder-end` the
+            end of the turn that a reminder opened; the others stand on lines of their own.
         text: Unescaped: whoever prints it makes it safe.
+        dues: The reminders of a message of Schedule.
     """
 
     kind: Kind
     text: str = ""
+    dues: tuple[Due, ...] = ()
 
 
 class Conversation:
@@ -54,13 +76,14 @@ class Conversation:
         self._zone = zone
         self._calls: dict[str, str] = {}
         self._streams = False
+        self._is_reminded = False
 
     def read(self, events: Iterable[Event]) -> Iterator[Piece]:
         """Return what the next events show."""
         for event in events:
             match event.type:
                 case "user/message":
-                    yield from self._read_message(surface_message(event))
+                    yield from self._read_message(surface_message(event), event.time)
                 case "assistant/chunk":
                     yield from self._read_chunk(event.data["chunk"])
                 case "assistant/message":
@@ -80,13 +103,17 @@ class Conversation:
                 case _:
                     pass
 
-    def _read_message(self, message: Message) -> Iterator[Piece]:
+    def _read_message(self, message: Message, came_at_ms: int) -> Iterator[Piece]:
         if message.is_from_person:
             yield Piece("person", message.text)
         elif is_reminder(message):
+            dues: list[Due] = []
             for due in decode_frame(message.text) or ():
-                moment = render_moment(decode_instant(due.occurrence_at), self._zone)
-                yield Piece("reminder", f"{due.schedule_id}, due {moment}: {due.reminder_prompt}")
+                due_ms = decode_instant(due.occurrence_at)
+                moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
+                dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
+            self._is_reminded = True
+            yield Piece("reminder", dues=tuple(dues))
 
     def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
         if chunk.get("type") == "text-delta" and chunk["text"]:
@@ -119,6 +146,9 @@ class Conversation:
                 yield Piece("note", f"({kind})")
             case _:
                 pass
+        if self._is_reminded:
+            self._is_reminded = False
+            yield Piece("reminder-end")
 
     def _end_answer(self, *, ends: bool) -> Iterator[Piece]:
         if ends or self._streams:
@@ -146,7 +176,7 @@ class Printer:
         if self._is_open:
             self._is_open = False
             print_line("")
-        if piece.kind not in ("answer-end", "person"):
+        if piece.kind != "person":
             print_piece(piece)
 
 
@@ -156,7 +186,13 @@ def print_piece(piece: Piece) -> None:
         print_line(piece.text, multiline=True)
     elif piece.kind == "tool":  # folded: what it came to is told by the answer
         print_row(f"[tool] {piece.text}", style="dim")
-    elif piece.kind != "answer-end":
+    elif piece.kind == "reminder":
+        for due in piece.dues:
+            print_line(
+                f"[reminder] {due.schedule_id}, due {due.moment}, {due.lateness}: {due.prompt}",
+                style="bold yellow",
+            )
+    elif piece.kind not in ENDS:
         text = f"{_LABELS[piece.kind]}{piece.text}"
         print_line(text, style=_STYLES[piece.kind], multiline=piece.kind == "person")
 
@@ -166,7 +202,7 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
     shown: deque[Piece] = deque(maxlen=last)
     count = 0
     for piece in Conversation(zone).read(log.select(_STORED)):
-        if piece.kind != "answer-end":
+        if piece.kind not in ENDS:
             shown.append(piece)
             count += 1
     return list(shown), count - len(shown)

@@ -22,7 +22,7 @@ from watchbell.cli.compose import Program
 from watchbell.cli.conversation import Conversation, Piece, Printer, is_reminder, print_piece
 from watchbell.cli.guard import guarded
 from watchbell.cli.log import summarize
-from watchbell.cli.options import choose_home
+from watchbell.cli.options import ProgramOptions
 from watchbell.cli.output import print_line
 from watchbell.cli.pending import PendingReminders
 from watchbell.cli.signals import run_stoppable
@@ -30,6 +30,7 @@ from watchbell.cli.stored import open_store
 from watchbell.cli.times import render_utc
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
+from watchbell.host.settings import Settings
 from watchbell.log.transcript import surface_message
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ def demo(
 
     Exits with 1 if anything is not as promised.
     """
-    given = home or ctx.obj
-    chosen = choose_home(ctx, given) if given else Path(tempfile.mkdtemp(prefix="watchbell-demo-"))
-    return run_stoppable(_Demo(Program.choose(chosen, "offline", None)).show())
+    given = home or (ctx.obj.home if isinstance(ctx.obj, ProgramOptions) else None)
+    chosen = given or Path(tempfile.mkdtemp(prefix="watchbell-demo-"))
+    # Only where it goes is set: whatever else a person has set, it is the same demo.
+    settings = Settings(home=chosen.expanduser().absolute())
+    return run_stoppable(_Demo(Program.compose(settings)).show())
 
 
 class _Demo:

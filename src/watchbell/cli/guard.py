@@ -18,7 +18,7 @@ import typer
 from watchbell.cli.output import print_error, silence_closed_pipe
 from watchbell.errors import WatchbellError
 
-__all__ = ["guarded", "is_debugging", "start_logging"]
+__all__ = ["guarded", "is_debugging", "report", "start_logging"]
 
 P = ParamSpec("P")
 

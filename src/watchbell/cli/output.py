@@ -21,7 +21,9 @@ from rich.text import Text
 
 __all__ = [
     "LONGEST_CELL",
+    "can_print",
     "escape",
+    "is_dumb",
     "prepare_streams",
     "print_answer",
     "print_error",
@@ -29,6 +31,8 @@ __all__ = [
     "print_line",
     "print_row",
     "print_table",
+    "print_unbroken",
+    "screen_width",
     "shorten",
     "silence_closed_pipe",
 ]
@@ -69,6 +73,25 @@ def shorten(text: str, limit: int = LONGEST_CELL) -> str:
     short = " ".join(text[: 4 * limit].split(" "))
     cut = len(text) > limit
     return escape(short[: limit - 3] if cut else short) + ("..." if cut else "")
+
+
+def can_print(text: str) -> bool:
+    """Whether standard output can show a text as it is, such as box characters."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def is_dumb() -> bool:
+    """Whether the terminal says that it can do no more than print lines."""
+    return os.environ.get("TERM", "") in ("dumb", "unknown")
+
+
+def screen_width() -> int:
+    """Return the terminal's width in columns; elsewhere what COLUMNS says, else 80."""
+    return _console().width
 
 
 def prepare_streams() -> None:
@@ -118,13 +141,36 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=True, indent=indent, separators=separators) + "\n")
 
 
+def print_unbroken(text: str) -> None:
+    """Write text that was made safe to standard error as it is."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns, each cell made safe, under their heads. Nothing is wrapped."""
+    """Print rows in columns, each cell made safe, under their heads.
+
+    On a terminal that is too narrow for the columns each row becomes a block of lines, one for each cell.
+    """
     cells = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    console = _console()
+    if console.is_terminal and sum(widths) + 2 * len(widths) - 2 > console.width:
+        _print_blocks(heads, cells)
+        return
     for row, style in [(list(heads), "bold"), *((row, "") for row in cells)]:
         padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
         _print(Text("  ".join(padded).rstrip(), style))
+
+
+def _print_blocks(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    margin = max(map(len, heads)) + 2
+    for number, row in enumerate(cells):
+        if number:
+            _print(Text(""))
+        for head, cell in zip(heads, row, strict=True):
+            _print(Text.assemble((f"{head:<{margin}}", "bold"), cell))
 
 
 def _print(text: Text, end: str = "\n") -> None:

@@ -10,9 +10,19 @@ import typer
 from watchbell.cli.compose import Program
 from watchbell.cli.conversation import Conversation, Printer, is_reminder
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, ModelOption, TimeZoneOption
+from watchbell.cli.options import (
+    BaseUrlOption,
+    ConfigOption,
+    GivenHomeOption,
+    JsonOption,
+    ModelOption,
+    SessionArgument,
+    TimeZoneOption,
+    find_settings,
+)
 from watchbell.cli.output import print_error, print_json, print_line
 from watchbell.cli.pending import PendingReminders
+from watchbell.cli.progress import Progress
 from watchbell.cli.signals import run_stoppable
 from watchbell.log.transcript import surface_message
 
@@ -26,30 +36,34 @@ __all__ = ["run"]
 
 @guarded
 def run(
-    session: Annotated[str, typer.Argument(help="Id of the session; a new one is begun.")],
+    session: SessionArgument,
     text: Annotated[str, typer.Argument(help="What to say.")],
     wait: Annotated[
         bool,
         typer.Option("--wait", help="Stay until no one-shot reminder is active. Repeating ones never end."),
     ] = False,
-    model: ModelOption = "offline",
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     time_zone: TimeZoneOption = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
-    home: HomeOption = DEFAULT_HOME,
+    home: GivenHomeOption = None,
 ) -> int:
-    """Say one thing, print the answer, and tell what stays pending.
+    """Say one thing, print the answer, and tell what stays pending. A session that is not there is begun.
 
     Reminders of the session that are overdue come first. Exits with 1 when the turn failed.
     """
     if not text.strip():
         raise typer.BadParameter("there is nothing to say", param_hint="TEXT")
-    program = Program.choose(home, model, time_zone)
+    settings = find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone).settings
+    program = Program.compose(settings)
     return run_stoppable(_run(program, session, text, wait=wait, as_json=as_json))
 
 
 async def _run(program: Program, session_id: str, text: str, *, wait: bool, as_json: bool) -> int:
     async with program.host() as host:
-        agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
+        with Progress(f"Opening session {session_id}"):
+            agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
         opened_at = len(agent.session.events)
         if not as_json:
             conversation, printer = Conversation(program.zone), Printer()

@@ -60,9 +60,7 @@ class Verdict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 def verify(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Homes, directories of sessions, session folders or logs; else the home."
-        ),
+        typer.Argument(metavar="[PATH]...", help="Homes, directories of sessions, session folders, logs."),
     ] = None,
     as_json: JsonOption = False,
     home: HomeOption = DEFAULT_HOME,
@@ -73,7 +71,7 @@ def verify(
     results, the inbox, and the history of the reminders. Exits with 1 when a log is not sound; one that a
     crash left interrupted or torn is.
     """
-    logs, failures = _find([home] if not paths else paths, is_home=not paths)
+    logs, failures = _find(paths or [home], is_home=not paths)
     verdicts: list[Verdict] = []
     copies = Counter(_place(path) for path in logs)
     for path in logs:
@@ -140,13 +138,14 @@ def _find(paths: Iterable[Path], *, is_home: bool) -> tuple[list[Path], list[str
         try:
             logs.update(dict.fromkeys(find_logs_below(path)))
         except OSError as error:
-            if not (is_home and isinstance(error, FileNotFoundError)):  # a home that is not there holds nothing
+            # A home that is not there holds nothing.
+            if not (is_home and isinstance(error, FileNotFoundError)):
                 failures.append(f"{path}: {error.strerror or type(error).__name__}")
     return list(logs), failures
 
 
 def _place(path: Path) -> tuple[Path, str]:
-    """Return what two logs of one session have in common: the directory of all sessions, and the folder's name."""
+    """Return what logs of one session share: the directory of all sessions, and the folder's name."""
     folder = path.parent.resolve()
     return folder.parent.parent, folder.name
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from watchbell.agent.runner import TurnRunner
     from watchbell.clock import Clock
     from watchbell.context import Plugin
     from watchbell.models.base import ChatModel
@@ -39,7 +40,8 @@ class Host:
 
     Args:
         storage: Where the session logs are kept.
-        model: Answers for every agent that is not given a model of its own.
+        model: Answers for every agent that is not given one of its own: a model, in our own loop, or a
+            `TurnRunner`, which brings another loop.
         plugins: Installed in order, before the first agent.
         tools: Tools that every agent gets.
         system: System prompt of every agent that is not given one.
@@ -51,7 +53,7 @@ class Host:
         self,
         *,
         storage: SessionPersistence,
-        model: ChatModel,
+        model: ChatModel | TurnRunner,
         plugins: Sequence[Plugin] = (),
         tools: Sequence[Tool] = (),
         system: str | None = None,

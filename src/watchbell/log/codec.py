@@ -24,9 +24,9 @@ from watchbell.log.values import (
     MAX_NESTING,
     decode_json,
     encode_json,
-    iterate_keys,
     mask_surrogates,
     nesting_depth,
+    outer_keys,
     unmask_surrogates,
 )
 
@@ -40,7 +40,7 @@ Row: TypeAlias = Event | PackedRow
 _OPTIONAL_KEYS = ("cwd", "parentSession", "seedLength", "origin")
 _HEADER_KEYS = {"type", "version", "id", "createdAt", "delegationDepth", "agentPreset", *_OPTIONAL_KEYS}
 MAX_HEADER_BYTES = 4 * 1024 * 1024
-"""Longest header that is read, in bytes: no writer comes near, and what is read into objects stays bounded."""
+"""Longest header that is read, in bytes: no writer comes near, and decoding it takes little memory."""
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 
@@ -71,25 +71,17 @@ def decode_header(line: bytes) -> SessionHeader:
         raise CorruptLogError(f"the header is nested deeper than {MAX_NESTING}")
     try:
         line.decode()
-        _check_head(_decode_head(line))
+        masked = mask_surrogates(line)[0]
+        _check_head(msgspec.json.decode(masked, type=_Head))
+        _check_header_keys(masked)
         value = decode_json(line)
     except msgspec.ValidationError as error:
         raise CorruptLogError("the first line is no session header") from error
     except ValueError as error:
         raise CorruptLogError(f"the header is not JSON: {error}") from error
-    _check_header_keys(line)
     header = _convert_header(value)
     _check_header(header)
     return header
-
-
-def _decode_head(line: bytes) -> _Head:
-    try:
-        return msgspec.json.decode(line, type=_Head)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.json.decode(mask_surrogates(line)[0], type=_Head)
 
 
 def _check_head(head: _Head) -> None:
@@ -112,7 +104,7 @@ def _shown(raw: bytes) -> str:
 
 def _check_header_keys(line: bytes) -> None:
     seen: set[str] = set()
-    for _, key in iterate_keys(line, 1):
+    for key in outer_keys(line):
         if key not in _HEADER_KEYS:
             raise UnsupportedLogError(f"the header has a key {key[:40]!r}; upgrade Watchbell to open it")
         if key in seen:
@@ -259,7 +251,7 @@ def _describe_unknown(name: str) -> str:
 
 def _check_keys(event: Event, line: bytes) -> None:
     """Refuse a repeated envelope key, and `ignorable: false`, which is as long as `true` and a blank."""
-    keys = [key for _, key in iterate_keys(line, 1)]
+    keys = outer_keys(line)
     if len(set(keys)) != len(keys):
         raise CorruptLogError("a row has a key twice")
     if "ignorable" in keys and not event.ignorable:

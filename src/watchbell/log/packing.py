@@ -13,7 +13,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.session import MAX_SAFE_INTEGER
-from watchbell.log.values import iterate_keys, mask_surrogates, unmask_surrogates
+from watchbell.log.values import mask_surrogates, outer_keys, unmask_surrogates
 
 __all__ = ["PACKED_TYPES", "decode_packed", "pack"]
 
@@ -82,6 +82,10 @@ class _Typed(msgspec.Struct):
     type: str
 
 
+class _Enveloped(msgspec.Struct):
+    data: Raw
+
+
 _decode_chunks = msgspec.json.Decoder(_Chunks).decode
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
 
@@ -125,9 +129,9 @@ def _find_problem(chunks: _Chunks) -> str | None:
 
 
 def _repeats_a_key(line: bytes) -> bool:
-    """Look at both objects of a row of known shape: the row itself and its data."""
-    keys = list(iterate_keys(line, 2))
-    return len(set(keys)) != len(keys)
+    """Look at both objects of a row whose shape was checked: the row itself and its data."""
+    data = msgspec.json.decode(line, type=_Enveloped).data
+    return any(len(set(keys)) != len(keys) for keys in (outer_keys(line), outer_keys(data)))
 
 
 def _unpack(line: bytes) -> Sequence[Event]:

@@ -25,7 +25,7 @@ __all__ = ["verify_events"]
 
 class _Place(msgspec.Struct):
     turn: int
-    step: int | UnsetType = UNSET
+    step: int = 0
 
 
 class _PackedPlace(msgspec.Struct):
@@ -133,7 +133,7 @@ class _Check:
             if self._step is not None:
                 raise CorruptLogError(f"step {self._step} is still open")
             if place.step != self._last_step + 1:
-                raise CorruptLogError(f"expected step {self._last_step + 1}, found {_number(place.step)}")
+                raise CorruptLogError(f"expected step {self._last_step + 1}, found {place.step}")
             self._step = self._last_step = place.step
             return
         self._require_place(place)
@@ -164,7 +164,7 @@ class _Check:
     def _require_place(self, place: _Place) -> None:
         self._require_turn(place.turn)
         if self._step is None or place.step != self._step:
-            raise CorruptLogError(f"it belongs to step {_number(place.step)}, which is not open")
+            raise CorruptLogError(f"it belongs to step {place.step}, which is not open")
 
     # --- messages, calls and results
 
@@ -178,7 +178,7 @@ class _Check:
                 raise CorruptLogError("it stands outside any step")
         else:
             if not 0 <= place.start <= place.end <= self._messages:
-                raise CorruptLogError(f"it replaces messages {place.start} to {place.end} of {self._messages}")
+                raise CorruptLogError(f"messages {place.start} to {place.end} are not there to replace")
             self._messages += 1 - (place.end - place.start)
         if event.source_event_seqs and any(seq >= event.seq for seq in decode_json(event.source_event_seqs)):
             raise CorruptLogError("it is made from an event that comes later")
@@ -245,7 +245,3 @@ def _require_text(value: Any, *keys: str) -> None:
     for key in keys:
         if not isinstance(value[key], str) or not value[key]:
             raise CorruptLogError(f"its {key} is not a text, or empty")
-
-
-def _number(step: int | UnsetType) -> object:
-    return "none" if step is UNSET else step

@@ -57,43 +57,53 @@ def encode_frame(lines: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(lines)
 
 
-def read_frames(file: BinaryIO, size: int) -> Iterator[Part | TornTail]:
+def read_frames(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | TornTail]:
     """Read the first `size` bytes of a compressed log; a torn tail comes last.
+
+    Args:
+        file: The log.
+        size: Where reading ends.
+        start: Where it begins: at a frame.
 
     Raises:
         CorruptLogError: A damaged frame, or something that is no frame.
     """
-    source = _Source(file, size)
+    source = _Source(file, size, start)
     decompressor = zstandard.ZstdDecompressor()
     while head := source.peek(len(_MAGIC)):
-        start = source.position
+        begin = source.position
         if not _MAGIC.startswith(head):
             kind = "plain text" if head[:1] == b"{" else "something else"
-            raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=start)
+            raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=begin)
         is_whole = False
         for part in _read_frame(source, decompressor):
             is_whole = part.is_last
             yield part
         if not is_whole:
-            yield _torn_frame(source, start)
+            yield _torn_frame(source, begin)
             return
 
 
-def read_plain(file: BinaryIO, size: int) -> Iterator[Part | TornTail]:
+def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | TornTail]:
     """Read the first `size` bytes of a plain log; a torn tail comes last.
 
     One blank line at the end is left out and counts as torn; a blank line elsewhere is left in.
 
+    Args:
+        file: The log.
+        size: Where reading ends.
+        start: Where it begins: at a line.
+
     Raises:
         CorruptLogError: Not UTF-8 by its first bytes, or a line that is too long.
     """
-    source = _Source(file, size)
+    source = _Source(file, size, start)
     head = source.peek(4)
     for mark, name in _ENCODINGS.items():
-        if head.startswith(mark):
+        if start == 0 and head.startswith(mark):
             raise CorruptLogError(f"the file is {name}; a plain log is UTF-8 without a mark", offset=0)
     lines = _Lines()
-    offset = 0
+    offset = start
     while data := source.read(_BLOCK):
         for block in lines.feed(data):
             held = _blank_end(block)
@@ -168,11 +178,12 @@ def _check_length(lines: _Lines, offset: int) -> None:
 class _Source:
     """The bytes of a file up to a size fixed beforehand, with a look at what comes next."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: BinaryIO, size: int, start: int) -> None:
+        file.seek(start)
         self._file = file
         self._size = size
         self._ahead = b""
-        self.position = 0
+        self.position = start
 
     def peek(self, count: int) -> bytes:
         if len(self._ahead) < count:

@@ -24,6 +24,7 @@ __all__ = [
     "escape_session_id",
     "find_logs",
     "find_logs_below",
+    "is_project_directory",
     "log_path",
     "project_directory",
     "sessions_root",
@@ -85,6 +86,11 @@ def project_directory(cwd: str | None) -> str:
     return f"--{name[:_MAX_PROJECT]}--"
 
 
+def is_project_directory(name: str) -> bool:
+    """Whether a name is that of a project's directory."""
+    return name == _NO_PROJECT or _PROJECT_NAME.fullmatch(name) is not None
+
+
 def sessions_root(home: Path) -> Path:
     """Return the directory that holds all sessions of a home."""
     return home / "sessions"
@@ -103,7 +109,7 @@ def find_logs(home: Path, session_id: str | None = None) -> Iterator[Path]:
         OSError: A directory cannot be read; one that is not there holds nothing.
     """
     for project in _directories(sessions_root(home)):
-        if project.name != _NO_PROJECT and not _PROJECT_NAME.fullmatch(project.name):
+        if not is_project_directory(project.name):
             continue
         folders = _directories(project) if session_id is None else (project / escape_session_id(session_id),)
         for folder in folders:
