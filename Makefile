@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench docs contract costs mutate check wheel clean
+.PHONY: help demo test lint types coverage bench docs contract costs mutate sim check wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,8 +37,13 @@ coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 bench: $(VENV)/dev.stamp ## measure, and print the figures
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/dev.stamp ## run every example, follow every link
-	$(BIN)/python -m pytest tests/docs $(ARGS)
+sim: $(VENV)/dev.stamp ## break the promise, if you can: SEED=n, RUNS=n, SECONDS=n
+	$(BIN)/python -m watchbell.testing.simulation \
+		$(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+docs: $(VENV)/dev.stamp ## run every example, follow every link, build site/
+	$(BIN)/python -m pytest tests/docs tests/examples $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 contract: $(VENV)/dev.stamp ## write docs/reference/contract.md from its tests
 	$(BIN)/python -m tests.docs.render_contract
@@ -53,7 +58,7 @@ wheel: $(VENV)/dev.stamp ## build dist/*.whl and the source archive
 	$(BIN)/python -m build --no-isolation
 
 clean: ## remove what make and the tools made
-	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist htmlcov site .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/venv.stamp:

@@ -1,11 +1,10 @@
-"""Session logs as files, for tests: programs over a home, what lies on the disk, and what inspecting leaves alone."""
+"""Session logs as files, for tests: programs over a home, and what lies on the disk."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,7 +89,7 @@ def picture(root: Path) -> dict[str, object]:
     seen: dict[str, object] = {}
     for path in [root, *sorted(root.rglob("*"))]:
         stat = path.stat()
-        content = sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
+        content = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else path.read_bytes()
         seen[str(path)] = (stat.st_ino, stat.st_mode, stat.st_mtime_ns, stat.st_ctime_ns, content)
     return seen
 
@@ -125,10 +124,8 @@ def host(
     )
 
 
-def run(
-    home: Path, main: Callable[[Host], Awaitable[T]], *, start: str = DEFAULT_START, **options: Any
-) -> T:
-    """Run a program over a home under simulated time, up to the end of its host; storage may fail to the last."""
+def run(home: Path, main: Callable[[Host], Awaitable[T]], *, start: str = DEFAULT_START, **options: Any) -> T:
+    """Run a program over a home under simulated time, to the end of its host; storage may fail then."""
 
     async def work(clock: SimulatedClock) -> T:
         program = host(home, clock, **options)
@@ -161,4 +158,3 @@ def active(home: Path, session_id: str = "s") -> list[str]:
 
 async def _listed(program: Host, session_id: str) -> Any:
     return await ask(await program.agents.resume(session_id), "list")
-

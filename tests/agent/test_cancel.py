@@ -360,3 +360,68 @@ def test_cancelling_an_idle_agent_does_nothing() -> None:
         agent.cancel(discard_pending=True)
 
     run(main)
+
+
+def test_a_hook_that_always_cancels_is_tried_again_after_growing_pauses() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            tries: list[int] = []
+
+            async def refuse(_: Agent, plan: StepPlan) -> None:
+                tries.append(clock.now_ms() // 1000)
+                if len(tries) < 10:
+                    agent.cancel(kind="hook")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup(retained("bell"))
+            await agent.when_idle()
+            pauses = [later - earlier for earlier, later in pairwise(tries)]
+            assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == ["completed"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("hooks", [1, 2])
+def test_a_hook_can_dispose_of_its_own_agent(hooks: int) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def end(_: Agent, plan: StepPlan) -> None:
+                await agent.aclose()
+
+            for _ in range(hooks):
+                program.host.ctx.on("step/prepare", end)
+            agent.followup(retained("bell"))
+            await passes(60)
+            assert agent.phase == "closed"
+            await agent.aclose()
+            assert program.host.agents.live == ()
+        async with Program(clock, disk=program.disk) as second:
+            agent = await second.host.agents.resume("s")
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+        require_valid(second.disk.events("s"))
+
+    run(main)
+
+
+def test_a_tool_can_dispose_of_its_own_agent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        @tool
+        async def leave() -> None:
+            """End it all."""
+            await agent.aclose()
+
+        async with Program(clock, [call("leave")], tools=[leave]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await passes(60)
+            assert agent.phase == "closed"
+        require_valid(program.disk.events("s"))
+        assert reasons(program.disk.events("s")) == [{"kind": "aborted", "reason": {"kind": "disposed"}}]
+
+    run(main)

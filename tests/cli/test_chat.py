@@ -133,14 +133,14 @@ def test_a_reminder_arrives_over_a_half_typed_line_and_leaves_it_whole(home: Pat
         terminal.keys.send_text("what remin")
         await terminal.until(lambda: "what remin" in terminal.shown)
         terminal.clock.ahead_ms = 6 * 3_600_000
-        await terminal.until(lambda: "[reminder] schedule-1" in terminal.shown)
+        await terminal.until(lambda: "Reminder schedule-1, " in terminal.shown)
         await terminal.agent.when_idle()
         terminal.keys.send_text("ders do I have\r")
         await terminal.until(lambda: "no active reminders" in terminal.shown)
         assert terminal.said() == ["remind me in 5 hours to stretch", "what reminders do I have"]
 
     shown = play(home, script)
-    assert shown.count("[reminder] schedule-1") == 1
+    assert shown.count("Reminder schedule-1, ") == 1
     assert '[tool] schedule_create {"prompt":"stretch"' in shown
 
 
@@ -150,7 +150,9 @@ def test_a_line_that_is_sent_as_a_reminder_comes_due_is_a_turn_of_its_own(home: 
         await terminal.until(lambda: "schedule-1)" in terminal.shown)
         terminal.clock.ahead_ms = 6 * 3_600_000
         terminal.keys.send_text("hello\r")
-        await terminal.until(lambda: "[reminder]" in terminal.shown and "stand-in" in terminal.shown)
+        await terminal.until(
+            lambda: "Reminder schedule-1, " in terminal.shown and "stand-in" in terminal.shown
+        )
         await terminal.agent.when_idle()
 
     play(home, script)

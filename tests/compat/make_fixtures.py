@@ -1,4 +1,4 @@
-"""Writes the logs in `fixtures/` with Watchbell's own code: `python -m tests.compat.make_fixtures [DIRECTORY]`.
+"""Writes the logs in `fixtures/` with Watchbell's own code: `python -m tests.compat.make_fixtures`.
 
 The logs are what a released version wrote. They stay as they are: a change that makes the test beside this
 fail either breaks the promise to read and write the same bytes, or is a new version of the format.

@@ -116,7 +116,8 @@ def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:
     """The key of messages that dsh wrote is read from their framing lines, whatever words stand around
     these."""
     source = {"kind": "plugin", "plugin": "schedule"}
-    one = f'[SCHEDULE REMINDER]\nOther words.\nschedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
+    head = "[SCHEDULE REMINDER]\nOther words.\n"
+    one = f'{head}schedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
     item = f'{{"schedule_id":"a","occurrence_at":"{DUE}","reminder_prompt":"p"}}'
     for text in (one, f"[SCHEDULE REMINDER BATCH]\nOther words.\nreminders_json: [{item}]"):
         key = derive_key(source, text)

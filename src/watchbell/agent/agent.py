@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
+from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
 from watchbell.agent.inbox import Inbox
-from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError
+from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
 
@@ -28,6 +30,7 @@ __all__ = ["Agent", "Reservation"]
 
 T = TypeVar("T")
 PERSON: dict[str, Any] = {"kind": "user"}
+_logger = logging.getLogger("watchbell.agent")
 
 
 class Reservation:
@@ -86,6 +89,7 @@ class Agent:
         self._quiet: set[str] = set()
         self._started = False
         self._closing = False
+        self._ending: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle_listeners: list[Callable[[], None]] = []
         self._driver = Driver(self)
@@ -248,13 +252,21 @@ class Agent:
     async def aclose(self) -> None:
         """Dispose of the agent: abort its turn, take its scope down, store and close its session.
 
+        A hook or tool of the agent's own turn cannot wait for that: called there, it returns at once, and the
+        rest follows when the turn has ended.
+
         Raises:
             PersistenceError: Its last events could not be stored; everything else was released.
         """
-        try:
-            await self.stop()
-        finally:
-            await self.ctx.aclose()
+        if self._driver.is_caller:
+            if self._ending is None:
+                self._closing = True
+                # Without the caller's context variables: this task is none of the turn's.
+                self._ending = asyncio.create_task(self._end_quietly(), context=Variables())
+        elif self._ending is not None:
+            await asyncio.wait([self._ending])
+        else:
+            await self._end()
 
     async def stop(self) -> None:
         """Abort the turn and begin no other one; `aclose` goes on to take the scope down."""
@@ -277,6 +289,18 @@ class Agent:
         self._idle.set()
         for listener in tuple(self._idle_listeners):
             listener()
+
+    async def _end(self) -> None:
+        try:
+            await self.stop()
+        finally:
+            await self.ctx.aclose()
+
+    async def _end_quietly(self) -> None:
+        try:
+            await self._end()
+        except PersistenceError:
+            _logger.exception("session %s: not all of it could be stored", self.id)
 
     def _is_busy(self) -> bool:
         return (

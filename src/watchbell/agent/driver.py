@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from watchbell.agent.entry import Entry
@@ -20,6 +21,7 @@ __all__ = ["Driver"]
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 _logger = logging.getLogger("watchbell.agent")
+_driving: ContextVar[asyncio.Task[None] | None] = ContextVar("_driving", default=None)
 
 
 class Driver:
@@ -53,6 +55,11 @@ class Driver:
             return True
         return self._due_take_up() is not None
 
+    @property
+    def is_caller(self) -> bool:
+        """Whether its own task asks, or one that began in it: a hook's or a tool's. It cannot wait for itself."""
+        return self._task is not None and _driving.get() is self._task
+
     def storage_healed(self) -> None:
         """Let a turn be taken up again that waited for the storage."""
         self._take_ups_wait = False
@@ -73,28 +80,34 @@ class Driver:
                 self._preparing.cancel(kind)
 
     async def aclose(self) -> None:
-        """Abort the running turn as disposed and wait for its end."""
+        """Abort the running turn as disposed and wait for its end, unless that would wait for the caller."""
         task = self._task
         if task is None:
             return
         self.cancel("disposed")
         if self._turn is None:
             task.cancel()
-        await asyncio.wait([task])
+        if not self.is_caller:
+            await asyncio.wait([task])
 
     async def _drive(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        _driving.set(asyncio.current_task())
+        pause = 0.0
         try:
             while self.has_work and not self._agent.is_closing:
                 try:
                     await self._run_turn()
-                    pause = FIRST_PAUSE_SECONDS
+                    pause = 0.0
+                    continue
                 except TurnAbortedError:
-                    continue  # before anything was claimed; what may not be dropped is tried again
+                    # Before anything was claimed: what may not be dropped is tried again, at once after a
+                    # person's cancel, but a hook that cancels every time must not keep the loop busy.
+                    await asyncio.sleep(pause)
                 except Exception:
                     _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
+                    pause = pause or FIRST_PAUSE_SECONDS
                     await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if pause else FIRST_PAUSE_SECONDS
         finally:
             self._task = None
             self._agent.settle()

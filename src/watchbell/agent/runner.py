@@ -383,7 +383,7 @@ class TurnRecorder:
         self._hit_limit = log.finish is not None and log.finish.kind == "max-tokens"
 
     def _require_running(self) -> None:
-        """Raise what has stopped the turn, if anything has; a framework may have swallowed it the first time."""
+        """Raise what has stopped the turn, if anything has; a framework may have swallowed it before."""
         self._turn.raise_if_aborted()
         if self._failure is not None:
             raise self._failure
@@ -396,7 +396,7 @@ class TurnRecorder:
             if call.given_id == call_id and call.seq is None and call.outcome is None:
                 call.seq = self._turn.append_call(call.block)
                 return call
-        raise AgentError(f"the last answer holds no call {call_id!r} that was not run; record it there first")
+        raise AgentError(f"the last answer holds no call {call_id!r} that is still to run; record it first")
 
     def _append_results(self) -> None:
         while self._calls and self._calls[0].outcome is not None:

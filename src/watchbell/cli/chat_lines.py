@@ -67,7 +67,7 @@ class _Screen:
         self._asked = False
         self._printer.show(piece)
         sys.stdout.flush()
-        if piece.kind in ("answer-end", "reminder-end", "failure"):
+        if piece.kind == "turn-end":
             self.ask()
 
 

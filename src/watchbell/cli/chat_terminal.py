@@ -106,7 +106,7 @@ class ChatTerminal:
             self._frame = Frame(self._prompt.app.output.get_size().columns)
             for line in self._frame.begin(piece.dues):
                 print_line(line, style=_NOTICE)
-        elif piece.kind == "reminder-end":
+        elif piece.kind == "turn-end":
             if self._frame is not None:
                 frame, self._frame = self._frame, None
                 print_line(frame.end(), style=_NOTICE)

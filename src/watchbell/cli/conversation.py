@@ -20,7 +20,7 @@ from watchbell.schedule.protocol import decode_instant
 
 __all__ = ["ENDS", "Conversation", "Due", "Piece", "Printer", "history", "is_reminder", "print_piece"]
 
-Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "reminder-end"]
+Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "turn-end"]
 
 _STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
 _ARGUMENTS_SHOWN = 90
@@ -28,7 +28,7 @@ _LABELS = {"person": "you> ", "note": "", "failure": ""}
 _STYLES = {"person": "bold", "note": "dim", "failure": "red"}
 
 
-ENDS = ("answer-end", "reminder-end")
+ENDS = ("answer-end", "turn-end")
 """Kinds that show nothing by themselves."""
 
 
@@ -52,8 +52,8 @@ class Piece(msgspec.Struct, frozen=True):
     """One thing to show.
 
     Attributes:
-        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end, `reminder-end` the
-            end of the turn that a reminder opened; the others stand on lines of their own.
+        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end, `turn-end` the
+            end of the turn; the others stand on lines of their own.
         text: Unescaped: whoever prints it makes it safe.
         dues: The reminders of a message of Schedule.
     """
@@ -76,7 +76,6 @@ class Conversation:
         self._zone = zone
         self._calls: dict[str, str] = {}
         self._streams = False
-        self._is_reminded = False
 
     def read(self, events: Iterable[Event]) -> Iterator[Piece]:
         """Return what the next events show."""
@@ -112,7 +111,6 @@ class Conversation:
                 due_ms = decode_instant(due.occurrence_at)
                 moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
                 dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
-            self._is_reminded = True
             yield Piece("reminder", dues=tuple(dues))
 
     def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
@@ -146,9 +144,7 @@ class Conversation:
                 yield Piece("note", f"({kind})")
             case _:
                 pass
-        if self._is_reminded:
-            self._is_reminded = False
-            yield Piece("reminder-end")
+        yield Piece("turn-end")
 
     def _end_answer(self, *, ends: bool) -> Iterator[Piece]:
         if ends or self._streams:

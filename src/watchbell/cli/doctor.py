@@ -81,9 +81,8 @@ def _print(report: dict[str, Any], sessions: list[SessionFacts], findings: list[
     for finding in findings:
         print_line(f"{finding.level}: {finding.about}: {finding.text}", style=_STYLES[finding.level])
     levels = Counter(finding.level for finding in findings)
-    print_line(
-        f"{_count(levels['problem'], 'problem')}, {_count(levels['warning'], 'warning')}.", style="bold"
-    )
+    told = f"{_count(levels['problem'], 'problem')}, {_count(levels['warning'], 'warning')}."
+    print_line(told.capitalize(), style="bold")
 
 
 def _tell(name: str, text: str) -> None:
@@ -91,4 +90,4 @@ def _tell(name: str, text: str) -> None:
 
 
 def _count(number: int, word: str) -> str:
-    return f"{number or 'No'} {word}{'' if number == 1 else 's'}"
+    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 
 from watchbell.cli.conversation import Due
-from watchbell.cli.output import can_print, escape
+from watchbell.cli.output import can_print, escape, wrap
 
-__all__ = ["Frame", "wrap"]
+__all__ = ["Frame"]
 
 _LONGEST = 72
 _BOX = ("\u256d\u2500 ", "\u2502 ", "\u251c", "\u2570", "\u2500")
@@ -55,19 +55,3 @@ class Frame:
 
     def _rule(self, corner: str) -> str:
         return corner + self._dash * (self._width - 1)
-
-
-def wrap(line: str, width: int) -> list[str]:
-    """Part a line between words, and words that are too long anywhere, so that each part fits in `width`."""
-    parts: list[str] = []
-    current = ""
-    for word in line.split(" "):
-        joined = f"{current} {word}" if current else word
-        if cell_len(joined) <= width:
-            current = joined
-            continue
-        if current:
-            parts.append(current)
-        *full, current = chop_cells(word, width) or [""]
-        parts += full
-    return [*parts, current]

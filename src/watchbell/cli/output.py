@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -35,6 +35,7 @@ __all__ = [
     "screen_width",
     "shorten",
     "silence_closed_pipe",
+    "wrap",
 ]
 
 LONGEST_CELL = 160
@@ -110,8 +111,30 @@ def silence_closed_pipe() -> None:
 
 
 def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
-    """Print text, made safe, and end the line."""
-    _print(Text(escape(text, multiline=multiline), style))
+    """Print text, made safe, and end the line; on a terminal it is parted between words where that ends."""
+    lines = escape(text, multiline=multiline).split("\n")
+    if (console := _console()).is_terminal:
+        lines = [part for line in lines for part in wrap(line.expandtabs(8), console.width)]
+    _print(Text("\n".join(lines), style))
+
+
+def wrap(line: str, width: int) -> list[str]:
+    """Part a line between words, and words that are too long anywhere, so that each part fits in `width`.
+
+    Its indentation stays.
+    """
+    parts: list[str] = []
+    current: str | None = None
+    for word in line.split(" "):
+        joined = word if current is None else f"{current} {word}"
+        if cell_len(joined) <= width:
+            current = joined
+            continue
+        if current is not None and current.strip():
+            parts.append(current.rstrip())
+        *full, current = chop_cells(word, width) or [""]
+        parts += full
+    return [*parts, current or ""]
 
 
 def print_row(text: str, *, style: str = "") -> None:

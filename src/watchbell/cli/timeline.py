@@ -9,8 +9,7 @@ from datetime import tzinfo
 import msgspec
 from rich.cells import cell_len
 
-from watchbell.cli.notice import wrap
-from watchbell.cli.output import escape, shorten
+from watchbell.cli.output import escape, shorten, wrap
 from watchbell.cli.times import render_moment, render_span
 
 __all__ = ["BLOCKS", "Coming", "draw_timeline"]

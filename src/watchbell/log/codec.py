@@ -134,6 +134,9 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
+MAX_SOURCES = 1_000_000
+"""Most events that one message can be made from: more never stream in one answer, but fill memory."""
+
 _KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
 _MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
 _PLAIN_TYPES = _KNOWN_TYPES - SURFACE_TYPES - _MESSAGE_TYPES
@@ -269,6 +272,8 @@ def _check_surface(event: Event) -> None:
     try:
         numbers: list[int] = []
         if event.source_event_seqs is not UNSET:
+            if bytes(event.source_event_seqs).count(b",") >= MAX_SOURCES:
+                raise CorruptLogError(f"sourceEventSeqs names more than {MAX_SOURCES} events")
             numbers = msgspec.json.decode(event.source_event_seqs, type=list[int])
             if not numbers and event.type != "assistant/message":
                 raise CorruptLogError(f"sourceEventSeqs of {event.type!r} is empty")
@@ -281,12 +286,19 @@ def _check_surface(event: Event) -> None:
         raise CorruptLogError("a surface key is out of range")
 
 
-class _Identified(msgspec.Struct, frozen=True):
+_NO_ID = "a message without an id"
+
+
+class _Identified(msgspec.Struct, frozen=True, gc=False):
     id: str | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if self.id is UNSET:
+            raise ValueError(_NO_ID)
 
 
 class _Carrier(msgspec.Struct):
-    message: _Identified = _Identified("")
+    message: _Identified | UnsetType = UNSET
 
 
 class _Inserted(msgspec.Struct):
@@ -295,17 +307,13 @@ class _Inserted(msgspec.Struct):
 
 def _check_messages(event: Event) -> None:
     """Refuse the messages without an id that an old pre-release wrote."""
+    shapes = {"user/message": _Identified, "agent/inbox/spliced": _Inserted}
     try:
-        if event.type == "user/message":
-            messages = (msgspec.json.decode(event.raw, type=_Identified),)
-        elif event.type == "agent/inbox/spliced":
-            messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
-        else:
-            messages = (msgspec.json.decode(event.raw, type=_Carrier).message,)
+        msgspec.json.decode(event.raw, type=shapes.get(event.type, _Carrier))
     except msgspec.DecodeError as error:
+        if str(error).startswith(_NO_ID):
+            raise UnsupportedLogError(f"it holds {_NO_ID}, as only a pre-release wrote") from error
         raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
-    if any(message.id is UNSET for message in messages):
-        raise UnsupportedLogError("it holds a message without an id, as only a pre-release wrote")
 
 
 # --- lone surrogates -------------------------------------------------------------------------------------
@@ -321,8 +329,8 @@ def _decode_masked(line: bytes, reason: str) -> Row:
     row = _decode(masked)
     if isinstance(row, PackedRow):
         return msgspec.structs.replace(row, raw=line)
-    if row.type not in _KNOWN_TYPES:
-        raise CorruptLogError("a surrogate in an unknown type of event")
+    if not row.type.isprintable():
+        raise CorruptLogError("half a surrogate pair in the type of an event")
     return msgspec.structs.replace(row, raw=unmask_surrogates(row.raw, mark))
 
 

@@ -150,6 +150,11 @@ class EventLog(Sequence["Event"]):
         head.extend(self.span(len(head), length))
         return head
 
+    @property
+    def last_type(self) -> str | None:
+        """The type of the newest event, without unpacking it; None in an empty log."""
+        return self._rows[-1].type if self._rows else None
+
     def rows(self) -> Iterator[Event | PackedRow]:
         """Iterate over the rows as they were read or appended."""
         return iter(self._rows)

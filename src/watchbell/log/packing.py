@@ -13,7 +13,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.session import MAX_SAFE_INTEGER
-from watchbell.log.values import mask_surrogates, outer_keys, unmask_surrogates
+from watchbell.log.values import count_strings, mask_surrogates, outer_keys, unmask_surrogates
 
 __all__ = ["PACKED_TYPES", "decode_packed", "pack"]
 
@@ -25,6 +25,9 @@ MIN_RUN = 3
 
 MAX_RUN = 1024
 """Most deltas that share a row, so that reading one of them stays cheap."""
+
+MAX_MEMBERS = 1_000_000
+"""Most deltas that a row may stand for when it is read: more never stream in one piece, but fill memory."""
 
 MAX_RUN_BYTES = 1024 * 1024
 """Most payload bytes that share a row."""
@@ -86,6 +89,18 @@ class _Enveloped(msgspec.Struct):
     data: Raw
 
 
+class _Lists(msgspec.Struct):
+    """The lists of a row, not decoded yet."""
+
+    dt: Raw
+    texts: Raw = Raw(b"[]")
+    args: Raw = Raw(b"[]")
+
+
+class _Listed(msgspec.Struct):
+    data: _Lists
+
+
 _decode_chunks = msgspec.json.Decoder(_Chunks).decode
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
 
@@ -104,15 +119,29 @@ def decode_packed(line: bytes) -> PackedRow | None:
     if kind not in PACKED_TYPES:
         return None
     try:
+        _check_counts(msgspec.json.decode(line, type=_Listed).data)
         chunks = _decode_chunks(line)
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed {kind!r} row: {error}") from error
+    except CorruptLogError as error:
+        raise CorruptLogError(f"malformed {kind!r} row: {error.reason}") from error
     problem = _find_problem(chunks)
     if not problem and len(_encode(chunks)) != len(line) and _repeats_a_key(line):
         problem = "a key stands there twice"
     if problem:
         raise CorruptLogError(f"malformed {kind!r} row: {problem}")
     return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, _unpack)
+
+
+def _check_counts(lists: _Lists) -> None:
+    """Refuse lists that are too long, before they are decoded."""
+    members = bytes(lists.dt).count(b",") + 2  # one more than gaps; fewer when there are none
+    if members > MAX_MEMBERS:
+        raise CorruptLogError(f"it stands for more than {MAX_MEMBERS} events")
+    for raw in (bytes(lists.texts), bytes(lists.args)):
+        quotes = raw.count(b'"')
+        if quotes > 2 * members and (b"\\" not in raw or count_strings(raw) > members):
+            raise CorruptLogError(f"it has more than {members} members, and no gaps between them")
 
 
 def _find_problem(chunks: _Chunks) -> str | None:

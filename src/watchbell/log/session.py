@@ -91,7 +91,7 @@ class Session:
         self._observers: list[Observer] = []
         self._guards: list[Guard] = []
         self._closed = False
-        self._end_seed_due = len(self._log) > 0 and self._log[-1].type != "session/end-seed"
+        self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {len(self._log)} events)"

@@ -18,6 +18,7 @@ from watchbell.errors import InvalidEventError
 
 __all__ = [
     "MAX_NESTING",
+    "count_strings",
     "decode_json",
     "decode_typed",
     "encode_json",
@@ -125,6 +126,11 @@ def nesting_depth(raw: bytes) -> int:
         return 0
     steps = _STRINGS.sub(b"", raw).translate(_STEPS, _NO_BRACKETS)
     return max(accumulate(memoryview(steps).cast("b")), default=0)
+
+
+def count_strings(raw: bytes) -> int:
+    """Count the strings in JSON text, keys among them, without decoding."""
+    return _STRINGS.subn(b"", raw)[1]
 
 
 def outer_keys(raw: bytes | msgspec.Raw) -> list[str]:

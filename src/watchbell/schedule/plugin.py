@@ -15,7 +15,7 @@ from watchbell.schedule.transactions import Transactions
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
     from watchbell.context import Context
@@ -44,7 +44,7 @@ class SchedulePlugin:
         self._zones = zones
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Attach Schedule to the agents that `ctx` announces from now on, until this is left."""
         attached: dict[Agent, Attachment] = {}
 
@@ -52,8 +52,11 @@ class SchedulePlugin:
             if agent.is_root:
                 attached[agent] = Attachment(agent, self._limits, self._zones)
 
+        def detach(agent: Agent) -> None:
+            attached.pop(agent, None)
+
         stop = ctx.on("agent/created", attach)
-        forget = ctx.on("agent/disposed", lambda agent: attached.pop(agent, None))
+        forget = ctx.on("agent/disposed", detach)
         try:
             yield
         finally:

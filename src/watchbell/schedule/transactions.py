@@ -20,7 +20,7 @@ from watchbell.schedule.shapes import Deletion, Operation, error_value
 from watchbell.schedule.state import ScheduleState, render_view
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from watchbell.clock import Clock
     from watchbell.log.session import Session
@@ -112,7 +112,7 @@ class Transactions:
         return await self._enqueue("list", views, signal)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncGenerator[None]:
         """Hold the queue for a delivery. Nothing inside may wait for the agent to become idle."""
         async with self._slot:
             yield
@@ -184,7 +184,9 @@ class Transactions:
             raise
         except Exception:
             _logger.exception("session %s: schedule %s failed", self._session.id, operation)
-            return error_value("internal_error", "The call failed inside the program; it may be tried once more.")
+            return error_value(
+                "internal_error", "The call failed inside the program; it may be tried once more."
+            )
         finally:
             self._slot.release()
 

@@ -63,7 +63,7 @@ def read_frames(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | To
     Args:
         file: The log.
         size: Where reading ends.
-        start: Where it begins: at a frame.
+        start: Where the file stands: at the beginning of a frame.
 
     Raises:
         CorruptLogError: A damaged frame, or something that is no frame.
@@ -92,7 +92,7 @@ def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | Tor
     Args:
         file: The log.
         size: Where reading ends.
-        start: Where it begins: at a line.
+        start: Where the file stands: at the beginning of a line.
 
     Raises:
         CorruptLogError: Not UTF-8 by its first bytes, or a line that is too long.
@@ -179,7 +179,6 @@ class _Source:
     """The bytes of a file up to a size fixed beforehand, with a look at what comes next."""
 
     def __init__(self, file: BinaryIO, size: int, start: int) -> None:
-        file.seek(start)
         self._file = file
         self._size = size
         self._ahead = b""

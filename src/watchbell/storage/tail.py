@@ -54,6 +54,7 @@ class LogTail:
     def _read_on(self, file: BinaryIO, size: int) -> None:
         start, pending = self._offset, list[Event | PackedRow]()
         next_seq = len(self.events)
+        file.seek(start)
         read = read_frames if self._path.name == LOG_NAMES["zstd"] else read_plain
         for part in read(file, size, start):
             if isinstance(part, TornTail):

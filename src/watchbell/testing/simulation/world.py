@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import PersistenceError
-from watchbell.log.events import Chunk, Event
+from watchbell.log.events import Chunk, Event, ToolCallBlock, ToolResultBlock
 from watchbell.models.base import ModelRequest
 from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 from watchbell.testing.model import Answer, ScriptedModel, call, fail, hang, say, think
@@ -175,6 +175,10 @@ class ErraticModel:
             m.id for m, is_result in zip(request.messages, answered, strict=True) if not is_result
         )
         self._record.asked(self._session_id, ids)
+        if (wrong := _find_wrong(request)) is not None:
+            self._record.faults.append(
+                ("invalid", self._session_id, f"a request that providers refuse: {wrong}")
+            )
         delay = 0.0 if self.calm else self._random.choice((0, 0, 0.001, self._pace * self._random.random()))
         return ScriptedModel(self._answer, delay_seconds=delay).stream(request)
 
@@ -210,6 +214,22 @@ class ErraticModel:
         prompt = f"model {call_id}"
         self._record.counts["model creates"] += 1
         return call("schedule_create", {"prompt": prompt, "after_seconds": random.randint(1, 40)}, call_id)
+
+
+def _find_wrong(request: ModelRequest) -> str | None:
+    """Say what a provider would refuse: no user at the head, a call without its one result."""
+    if not request.messages or request.messages[0].role != "user":
+        return "it does not begin with a user message"
+    open_calls: set[str] = set()
+    for message in request.messages:
+        results = {block.tool_call_id for block in message.content if isinstance(block, ToolResultBlock)}
+        if results - open_calls:
+            return f"a result without a call: {sorted(results - open_calls)}"
+        if open_calls and not results:
+            return f"calls without a result: {sorted(open_calls)}"
+        open_calls -= results
+        open_calls |= {block.id for block in message.content if isinstance(block, ToolCallBlock)}
+    return f"calls without a result: {sorted(open_calls)}" if open_calls else None
 
 
 class MeddlingHook:
