@@ -425,3 +425,22 @@ def test_a_tool_can_dispose_of_its_own_agent() -> None:
         assert reasons(program.disk.events("s")) == [{"kind": "aborted", "reason": {"kind": "disposed"}}]
 
     run(main)
+
+
+def test_cancelling_all_that_waits_for_its_next_try_makes_the_agent_idle_at_once() -> None:
+    async def main(clock: SimulatedClock) -> float:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def refuse(_: Agent, __: StepPlan) -> None:
+                raise RuntimeError("made to fail")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup("hello")
+            await asyncio.sleep(40)  # in the middle of a long pause
+            agent.cancel(discard_pending=True)
+            begun = asyncio.get_running_loop().time()
+            await agent.when_idle()
+            return asyncio.get_running_loop().time() - begun
+
+    assert run(main, logs_errors=True) == 0

@@ -3,7 +3,7 @@
 Each home has hosts of several sessions, one after the other. Reminders fall due around the moments at which
 they are killed: most kills come in the first 40 ms after a target, some in the turns that follow, some while
 a host opens its sessions. Some hosts are stopped by SIGTERM, SIGINT or SIGHUP, and each home has one that is
-frozen over its targets (SIGSTOP, SIGCONT). At last a host runs to rest, and the raw lines of the logs are judged.
+frozen over its targets (SIGSTOP, SIGCONT). At last a host runs to rest, and the logs' raw lines are judged.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.chaos.oracle import KINDS, Verdict
 from watchbell.clock import wall_ms
 
 KILLS_OF_A_HOME = 8
+MOMENTS = ("due", "turn", "opening", "after a freeze")
 _SHOWN = 20
 
 
@@ -64,6 +65,7 @@ async def _run(options: argparse.Namespace, root: Path) -> _Total:
     async def run_home(number: int, kills: int) -> None:
         async with slots:
             home = root / f"home-{number}"
+            home.mkdir()
             campaign = Campaign(home, sessions=options.sessions, kills=kills, seed=f"{options.seed} {number}")
             await campaign.run()
         total.count += campaign.count
@@ -83,13 +85,15 @@ async def _run(options: argparse.Namespace, root: Path) -> _Total:
 
 def _report(total: _Total, options: argparse.Namespace, begun_ms: int) -> None:
     count, verdict = total.count, total.verdict
-    moments = ", ".join(f"{count[moment]} {moment}" for moment in ("due", "turn", "opening", "after a freeze"))
+    moments = ", ".join(f"{count[moment]} {moment}" for moment in MOMENTS)
     _say(f"{count['kill']} kills ({moments}) of hosts with {options.sessions} sessions each:")
     _say(f"  {count['kill'] * options.sessions} kills of a session")
     _say(f"  {count['stop']} stops by a signal, {count['freeze']} freezes")
     _say(f"  {count['second opener']} second openers refused")
     counted = ", ".join(f"{kind} {verdict.count(kind)}" for kind in KINDS)
-    _say(f"{verdict.occurrences} occurrences: {counted}; given up {verdict.given_up}")
+    cut = f"{verdict.interrupted} turns cut off, {verdict.take_ups} taken up"
+    _say(f"  {cut}, {verdict.given_up} given up after three times")
+    _say(f"{verdict.occurrences} occurrences: {counted}")
     _say(f"{(wall_ms() - begun_ms) / 1000:.0f} s, seed {options.seed}")
 
 

@@ -1,4 +1,4 @@
-"""One home, from its first process to rest: what is asked of its hosts, and how and when each of them ends."""
+"""One home, from its first host to rest: what is asked of each, and how and when it ends."""
 
 from __future__ import annotations
 

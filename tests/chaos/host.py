@@ -1,4 +1,4 @@
-"""The process that is killed: a host with many sessions over files, told by lines on its standard input what to do.
+"""The process that is killed: a host with many sessions over files, told what to do by lines of its input.
 
 It answers with lines on its standard output. When its input ends, so does it.
 """
@@ -143,7 +143,9 @@ def tell(**answer: Any) -> None:
 async def read_lines() -> AsyncIterator[Any]:
     """Read the lines of standard input."""
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     while line := await reader.readline():
         yield json.loads(line)
 

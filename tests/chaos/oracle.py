@@ -39,17 +39,23 @@ class Verdict:
 
     Attributes:
         occurrences: Decided occurrences.
+        interrupted: Turns that the end of a process cut off.
+        take_ups: Turns that were run again for that.
         given_up: Reminders that the model did not answer although they were taken up as often as may be.
         violations: Broken promises, each of one of the `KINDS`, with its session and what is wrong.
     """
 
     occurrences: int = 0
+    interrupted: int = 0
+    take_ups: int = 0
     given_up: int = 0
     violations: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, other: Verdict) -> None:
         """Count another verdict in."""
         self.occurrences += other.occurrences
+        self.interrupted += other.interrupted
+        self.take_ups += other.take_ups
         self.given_up += other.given_up
         self.violations += other.violations
 
@@ -152,6 +158,7 @@ class _Judgement:
             case "user/message":
                 self._read_message(row["time"], data)
             case "watchbell/take-up":
+                self.verdict.take_ups += 1
                 self._taken_up = data["messageId"]
                 self._messages[data["messageId"]].take_ups += 1
             case "turn/start":
@@ -228,6 +235,7 @@ class _Judgement:
         if self._open_calls:
             self.blame("invalid", f"turn {end['turn']} leaves calls without results: {self._open_calls}")
         reason = end["reason"]
+        self.verdict.interrupted += reason["kind"] == "interrupted"
         by_person = reason["kind"] == "aborted" and reason["reason"]["kind"] == "user"
         for name in self._turn or ():
             message = self._messages[name]
@@ -238,6 +246,15 @@ class _Judgement:
     def compare(self, promises: list[Promise], rested_ms: int) -> None:
         """Hold what was decided, entered and answered against each other and against what was promised."""
         self.verdict.occurrences = len(self._decided)
+        self._compare_occurrences()
+        self._compare_messages()
+        for name, reminder in self._reminders.items():
+            if reminder.is_active and reminder.at_ms < rested_ms:
+                self.blame("lost", f"{name} of {reminder.at_ms} was still active at rest")
+        for promise in promises:
+            self._keep(promise)
+
+    def _compare_occurrences(self) -> None:
         for key in self._decided.keys() | self._entered.keys():
             if not self._entered[key]:
                 self.blame("lost", f"{key[0]} of {key[1]} was decided and never entered")
@@ -245,9 +262,8 @@ class _Judgement:
                 self.blame("invalid", f"{key[0]} of {key[1]} entered and was never decided")
             if self._decided[key] > 1 or self._entered[key] > 1:
                 self.blame("doubled", f"{key[0]} of {key[1]} came {self._entered[key]} times")
-        for name, reminder in self._reminders.items():
-            if reminder.is_active and reminder.at_ms < rested_ms:
-                self.blame("lost", f"{name} of {reminder.at_ms} was still active at rest")
+
+    def _compare_messages(self) -> None:
         for name, message in self._messages.items():
             if message.has_text or message.is_settled:
                 continue
@@ -255,8 +271,6 @@ class _Judgement:
                 self.blame("silent", f"the model never answered message {name}")
             else:
                 self.verdict.given_up += 1
-        for promise in promises:
-            self._keep(promise)
 
     def _keep(self, promise: Promise) -> None:
         reminder = self._reminders.get(promise.id)

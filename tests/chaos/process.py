@@ -38,8 +38,7 @@ class HostProcess:
 
     @classmethod
     async def start(cls, home: Path, sessions: int) -> Self:
-        """Start a host; what it logs goes to `host.log` in the home."""
-        home.mkdir(parents=True, exist_ok=True)
+        """Start a host; what it logs goes to `host.log` in the home, an existing directory."""
         with (home / "host.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.chaos.host", str(home), str(sessions),

@@ -146,3 +146,37 @@ def test_without_its_extra_the_program_says_what_to_install() -> None:
         1,
         "watchbell: the program needs an extra: pip install 'watchbell[cli]'\n",
     )
+
+
+def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(
+    store: Store, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    store("a", create("schedule-1", "✓ 日本 😀", FUTURE))
+    for encoding in ("cp1252:strict", "ascii:strict", "utf-8"):
+        environment = {"PYTHONIOENCODING": encoding}
+        for command in (["reminders", "--json"], ["doctor", "--json"], ["config", "--json"]):
+            process = start(*command, environment=environment)
+            out, err = process.communicate()
+            assert (process.returncode, err) == (0, "")
+            assert out.isascii()
+        drawn = start("reminders", "--timeline", environment=environment)
+        out, err = drawn.communicate()
+        assert (drawn.returncode, err) == (0, "")
+        assert "\\u2588" not in out  # a picture of escapes is none
+        assert ("█" in out) == (encoding == "utf-8")
+
+
+def test_one_instant_is_the_same_in_every_zone_and_always_stands_there_as_utc(
+    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
+    for zone, local in {
+        "UTC": "2027-01-15 16:00:00 +00:00 UTC",
+        "Asia/Kolkata": "2027-01-15 21:30:00 +05:30 Asia/Kolkata",
+        "America/Vancouver": "2027-01-15 09:00:00 -07:00 America/Vancouver",
+    }.items():
+        monkeypatch.setenv("TZ", zone)
+        for command in (("reminders",), ("reminders", "--timeline")):
+            out = watchbell(*command).out
+            assert local in out
+            assert "2027-01-15T16:00:00.000Z" in out

@@ -145,3 +145,21 @@ def test_wrong_usage_makes_no_session(
 ) -> None:
     assert watchbell("run", *arguments).code == 2
     assert not (home / "sessions").exists()
+
+
+def test_what_a_run_left_pending_is_said_and_delivered_once_when_the_session_is_opened_late(
+    watchbell: Callable[..., Ran], store: Store, home: Path
+) -> None:
+    first = watchbell("run", "a", "remind me in 10 minutes to stretch").out.splitlines()[-1]
+    assert first.startswith("1 reminder pending")
+    assert "Reminders fire while the session is open" in first
+    store("b", create("schedule-1", "stretch", PAST))  # the same, ten minutes and more later
+    told = json.loads(watchbell("run", "b", "hello", "--json").out)
+    assert told["delivered"] == [{"id": "schedule-1", "occurrenceAt": PAST}]
+    assert json.loads(watchbell("run", "b", "hello", "--json").out)["delivered"] == []
+
+
+def test_a_run_that_waits_stays_until_the_reminder_was_answered(watchbell: Callable[..., Ran]) -> None:
+    lines = watchbell("run", "a", "remind me in 1 second to stretch", "--wait").out.splitlines()
+    assert [line for line in lines if line.startswith("[reminder] schedule-1")]
+    assert lines[-1] == "No reminders pending."

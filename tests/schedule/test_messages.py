@@ -81,8 +81,10 @@ CREATE: list[tuple[str, str, str]] = [
     (
         said(at="", every_seconds=0, after_seconds=1),
         "invalid_selector",
-        "Only one selector is allowed, but after_seconds and at and every_seconds are given. Keep the one "
-        "that is meant and leave the others out (an empty text or 0 counts as given).",
+        (
+            "Only one selector is allowed, but after_seconds and at and every_seconds are given. Keep the one "
+            "that is meant and leave the others out (an empty text or 0 counts as given)."
+        ),
     ),
     (said(prompt=1, at="x"), "invalid_prompt", "Give prompt as text: what the reminder is to say."),
     (
@@ -115,8 +117,10 @@ CREATE: list[tuple[str, str, str]] = [
     (
         said(every_seconds=299),
         "frequency_too_high",
-        "every_seconds must be at least 300. Use a longer interval, or after_seconds for a reminder that "
-        "comes once.",
+        (
+            "every_seconds must be at least 300. Use a longer interval, or after_seconds for a reminder that "
+            "comes once."
+        ),
     ),
     (said(at=1), "invalid_rule", "at is neither text nor an object." + FORMS),
     (said(at="tomorrow"), "invalid_rule", "at is not a date and time with an offset." + FORMS),
@@ -131,8 +135,10 @@ CREATE: list[tuple[str, str, str]] = [
     (
         said(at={"date": "2027-03-28", "time": "02:30:00", "time_zone": "Europe/Berlin"}),
         "invalid_rule",
-        "Clocks in Europe/Berlin skip 2027-03-28 02:30:00: that local time does not exist. Give an earlier "
-        "or a later one.",
+        (
+            "Clocks in Europe/Berlin skip 2027-03-28 02:30:00: that local time does not exist. Give an earlier "
+            "or a later one."
+        ),
     ),
     (
         said(at="9999-12-31T23:59:59-00:01"),
@@ -142,8 +148,10 @@ CREATE: list[tuple[str, str, str]] = [
     (
         said(at="2020-01-01T00:00:00Z"),
         "not_future",
-        "The reminder would be due at 2020-01-01T00:00:00.000Z, which is not in the future: the clock reads "
-        f"{NOW} (UTC). Give a later time.",
+        (
+            "The reminder would be due at 2020-01-01T00:00:00.000Z, which is not in the future: the clock reads "
+            f"{NOW} (UTC). Give a later time."
+        ),
     ),
 ]
 
@@ -191,7 +199,8 @@ NOT_OURS = "the schedule history is invalid at event 7: not a change of version 
 
 
 def after(seconds: str) -> str:
-    return CHANGE.replace('"at"', '"after"').replace('"scheduledAt"', f'"afterSeconds":{seconds},"scheduledAt"')
+    rule = f'"afterSeconds":{seconds},"scheduledAt"'
+    return CHANGE.replace('"at"', '"after"').replace('"scheduledAt"', rule)
 
 
 def halved(seconds: str) -> str:

@@ -1,11 +1,11 @@
-"""What happened to schedulers elsewhere, tried here: long waits, far targets, feedback, second owners, bad starts."""
+"""What broke schedulers elsewhere: long waits, far targets, feedback, second owners, bad starts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -172,8 +172,9 @@ def test_reminders_that_create_reminders_stop_at_the_cap_and_can_all_be_deleted(
             batches = [text for text in user_texts(agent.session.events) if "BATCH" in text]
             assert len(batches) == 288
             assert all("Treat each reminder_prompt as user-authored reminder content." in b for b in batches)
-            refused = [json.loads(text) for _, text in results(agent.session.events) if "error" in text]
-            assert {error["error"]["code"] for error in refused} == {"invalid_rule"}
+            refused = [json.loads(text) for _, text in results(agent.session.events) if '"code"' in text]
+            assert {value["code"] for value in refused} == {"invalid_rule"}
+            assert len(refused) > 8 * 200
             listed = await ask(agent, "schedule_list")
             assert [view["prompt"] for view in listed] == [prompt] * 8
             for view in listed:

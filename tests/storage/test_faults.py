@@ -25,7 +25,6 @@ from watchbell.storage.layout import Compression
 from watchbell.testing import SimulatedClock, SimulatedDisk, simulate
 
 
-
 def codes(value: Any) -> Any:
     """What a tool answered: the ids of views, or the error's code."""
     if isinstance(value, list):
@@ -147,7 +146,7 @@ def test_a_short_write_before_the_disk_is_full_leaves_nothing_behind(disk: Simul
             (path,) = disk.home.rglob(f"s{room}/session.jsonl.zstd")
             before = path.read_bytes()
             disk.before = fill
-            assert codes(await create(agent, "b " * 400)) == "persistence_uncertain"
+            assert codes(await create(agent, Random(1).randbytes(600).hex())) == "persistence_uncertain"
             assert path.read_bytes() == before
             disk.before = healthy
             assert codes(await ask(agent, "list")) == ["schedule-1", "schedule-2"]
@@ -172,11 +171,8 @@ def test_pages_that_a_failed_fsync_lost_are_written_again(disk: SimulatedDisk) -
         disk.before = fail_once
         assert codes(await create(agent, "b")) == "persistence_uncertain"
         assert codes(await ask(agent, "list")) == ["schedule-1", "schedule-2"]
-        disk.freeze()
 
-    with pytest.raises(BaseException, match="^$"):  # ProcessKilled: the list was the last thing that happened
-        run(disk.home, work, files=disk)
-    disk.before = healthy
+    run(disk.home, work, files=disk)
     disk.lose_power(Random(3))
     assert active(disk.home) == ["schedule-1", "schedule-2"]
 
@@ -206,7 +202,7 @@ def test_a_log_that_was_moved_removed_or_replaced_is_never_confirmed(tmp_path: P
     async def work(program: Host) -> None:
         agent = await program.agents.create("s")
         assert codes(await create(agent, "kept")) == "schedule-1"
-        (path,) = tmp_path.rglob("session.jsonl.zstd")
+        (path,) = tmp_path.rglob("session.jsonl.zstd")  # noqa: ASYNC240 - time is simulated
         older, aside = path.read_bytes(), path.with_name("log.bak")
         await create(agent, "kept too")
 
@@ -235,7 +231,7 @@ def test_a_log_cut_or_grown_by_another_program_is_never_confirmed(tmp_path: Path
     async def work(program: Host) -> None:
         agent = await program.agents.create("s")
         await create(agent, "kept")
-        (path,) = tmp_path.rglob("session.jsonl.zstd")
+        (path,) = tmp_path.rglob("session.jsonl.zstd")  # noqa: ASYNC240 - time is simulated
         content = path.read_bytes()
         for changed in (content[:-1], content + b"x"):
             with path.open("r+b") as file:
@@ -396,11 +392,8 @@ def test_the_file_and_then_its_directories_are_synced_before_the_answer(tmp_path
     if done.returncode and "ptrace" in done.stderr:
         pytest.skip("tracing is not allowed here")
     assert '"id":"schedule-1"' in done.stdout
-    lines = [
-        line.split(maxsplit=1)[1]
-        for line in trace.read_text().splitlines()
-        if str(home) in line or "schedule-1" in line
-    ]
+    traced = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines()]
+    lines = [line for line in traced if str(home) in line or "schedule-1" in line]
     steps = [line for line in lines if line.startswith(("fsync", "link"))]
     session = home / "sessions"
     synced = [line.split("<", 1)[1].split(">", 1)[0] for line in steps if line.startswith("fsync")]

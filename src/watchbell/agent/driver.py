@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ class Driver:
         self._preparing: Turn | None = None
         self._take_ups = TakeUps(agent.session.header.owned_from)
         self._take_ups_wait = False
+        self._work_is_gone = asyncio.Event()
         found = last_turn(agent.session.events)
         self._last_turn = 0 if found is None else agent.session.events[found[0]].data["turn"]
 
@@ -57,7 +59,7 @@ class Driver:
 
     @property
     def is_caller(self) -> bool:
-        """Whether its own task asks, or one that began in it: a hook's or a tool's. It cannot wait for itself."""
+        """Whether its own task asks, or one that began in it (a hook or tool): neither can wait for it."""
         return self._task is not None and _driving.get() is self._task
 
     def storage_healed(self) -> None:
@@ -76,6 +78,8 @@ class Driver:
             self._turn.cancel(kind)
         elif self._task is not None:
             self._discard_next()
+            if not self.has_work:
+                self._work_is_gone.set()
             if self._preparing is not None:
                 self._preparing.cancel(kind)
 
@@ -102,15 +106,24 @@ class Driver:
                 except TurnAbortedError:
                     # Before anything was claimed: what may not be dropped is tried again, at once after a
                     # person's cancel, but a hook that cancels every time must not keep the loop busy.
-                    await asyncio.sleep(pause)
+                    await self._wait(pause)
                 except Exception:
                     _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
                     pause = pause or FIRST_PAUSE_SECONDS
-                    await asyncio.sleep(pause)
+                    await self._wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if pause else FIRST_PAUSE_SECONDS
         finally:
             self._task = None
             self._agent.settle()
+
+    async def _wait(self, seconds: float) -> None:
+        """Pause before the next try, and no longer than there is something to try."""
+        if not self.has_work:
+            return
+        self._work_is_gone.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._work_is_gone.wait()
 
     async def _run_turn(self) -> None:
         take_up = self._due_take_up()

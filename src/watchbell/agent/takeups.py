@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watchbell.log.events import Message, TakeUp
+from watchbell.log.events import TakeUp
 from watchbell.log.transcript import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:

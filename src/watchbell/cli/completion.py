@@ -30,14 +30,16 @@ def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _home(ctx: typer.Context) -> Path:
     """Return the home that the line being typed names, whether before or after the command."""
-    outer = {} if ctx.parent is None else ctx.parent.params
-    given = ctx.params.get("home") or outer.get("home")
-    config = ctx.params.get("config") or outer.get("config")
-    return load_settings(
-        home=None if given is None else Path(given),
-        config=None if config is None else Path(config),
-        env=os.environ,
-    ).settings.home
+    home, config = _find_typed(ctx, "home"), _find_typed(ctx, "config")
+    return load_settings(home=home, config=config, env=os.environ).settings.home
+
+
+def _find_typed(ctx: typer.Context, option: str) -> Path | None:
+    for level in filter(None, (ctx, ctx.parent)):
+        source = level.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":  # a default is no word of the line
+            return Path(level.params[option])
+    return None
 
 
 async def _list(home: Path) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from watchbell import __version__
 from watchbell.cli.call import call
 from watchbell.cli.chat import chat
-from watchbell.cli.config import config
+from watchbell.cli.config import config as show_config
 from watchbell.cli.demo import demo
 from watchbell.cli.demo_host import demo_host
 from watchbell.cli.doctor import doctor
@@ -36,8 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, chat, run, sessions, reminders, receipts, log, verify, doctor, config, tools, call):
+for command in (demo, chat, run, sessions, reminders, receipts, log, verify, doctor, tools, call):
     app.command()(command)
+app.command("config")(show_config)
 app.command(hidden=True)(demo_host)
 
 
@@ -51,7 +52,7 @@ def _show_version(wanted: bool) -> None:
 def watchbell(
     ctx: typer.Context,
     home: GivenHomeOption = None,
-    config_file: ConfigOption = None,
+    config: ConfigOption = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -60,7 +61,7 @@ def watchbell(
 
     Exit codes: 0 fine, 1 the operation failed, 2 wrong usage, 128 + n after signal n.
     """
-    ctx.obj = ProgramOptions(home, config_file)
+    ctx.obj = ProgramOptions(home, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

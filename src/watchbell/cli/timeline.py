@@ -72,7 +72,12 @@ def draw_timeline(
     yield from scale.axis(blocks=blocks)
     for item in coming:
         left = (item.target_ms - now_ms) / 1000
-        yield f"{scale.bar(left, blocks=blocks)} {_tell(item, left)}".lstrip()
+        bar, label = scale.bar(left, blocks=blocks), _tell(item, left)
+        if not bar or cell_len(bar) + 1 + len(label) <= width:
+            yield f"{bar} {label}".lstrip()
+        else:
+            yield bar
+            yield from _indent(label, width)
         yield from _indent(f"{escape(item.name)}: {shorten(item.prompt)}", width)
         yield from _indent(render_moment(item.target_ms, zone), width)
 

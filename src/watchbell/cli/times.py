@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_lateness", "render_local", "render_moment", "render_span", "render_utc"]
 
-_UNITS = (("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_UNITS = (("year", 365 * 86_400), ("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,7 +51,7 @@ def render_span(seconds: int) -> str:
     for name, size in _UNITS:
         count, seconds = divmod(seconds, size)
         if count:
-            parts.append(f"{count} {name}{'s' if name == 'day' and count > 1 else ''}")
+            parts.append(f"{count} {name}{'s' if name in ('year', 'day') and count > 1 else ''}")
         elif parts:
             break  # nothing smaller is told once a unit is skipped
         if len(parts) == 2:

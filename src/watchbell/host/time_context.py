@@ -1,6 +1,6 @@
-"""Tells the model what time it is for the user, at the head of each step that a message opens (contract section 8).
+"""Tells the model what time it is for the user, at the head of each step that a message opens.
 
-Schedule itself never reads this: the model turns "tomorrow at nine" into an explicit `at`.
+Contract section 8. Schedule never reads this: the model turns "tomorrow at nine" into an explicit `at`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from watchbell.log.transcript import surface_message
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import StepPlan
@@ -51,7 +51,7 @@ class TimeContextPlugin:
         self._zones = zones
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Add the time until this is left."""
 
         async def prepare(agent: Agent, plan: StepPlan) -> None:
@@ -72,7 +72,8 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
 
     Args:
         now_ms: Wall time, epoch milliseconds.
-        time_zone: The user's zone; None, or one that is not in `zones`, makes the text say that it is unknown.
+        time_zone: The user's zone; None, or one that is not in `zones`, makes the text say that it is
+            unknown.
         zones: Where the zone is looked up.
     """
     now = _EPOCH + timedelta(seconds=now_ms // 1000)

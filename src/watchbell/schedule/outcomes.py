@@ -195,6 +195,10 @@ class _Progress:
 
 def _outcome(reason: dict[str, Any]) -> Outcome:
     """Return what the end of a turn means for the reminder that it was about."""
-    if reason["kind"] == "aborted":
-        return "interrupted" if reason.get("reason", {}).get("kind") == "disposed" else "cancelled"
-    return _OUTCOMES.get(reason["kind"], "unknown")
+    match reason:
+        case {"kind": "aborted", "reason": {"kind": "disposed"}}:
+            return "interrupted"
+        case {"kind": "aborted"}:
+            return "cancelled"
+        case _:
+            return _OUTCOMES.get(reason["kind"], "unknown")
