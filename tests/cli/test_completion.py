@@ -34,7 +34,7 @@ def test_session_ids_are_offered_to_each_shell(store: Store, shell: str) -> None
     assert "with" not in " ".join(complete(shell, "watchbell log "))
 
 
-@pytest.mark.parametrize("command", ["chat", "run", "reminders", "log"])
+@pytest.mark.parametrize("command", ["chat", "run", "reminders", "log", "receipts", "call"])
 def test_every_command_about_a_session_offers_them(store: Store, command: str) -> None:
     store("standup", create("schedule-1", at=FUTURE))
     assert complete("bash", f"watchbell {command} s") == ["standup"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption
+from watchbell.cli.options import DEFAULT_HOME, HomeOption, SessionArgument
 from watchbell.clock import SystemClock, WallClock
 from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
@@ -147,7 +147,7 @@ def decode_clock(text: str) -> Clock:
 
 @guarded
 def call(
-    session: Annotated[str, typer.Argument(help="The session's id.")],
+    session: SessionArgument,
     tool: Annotated[str, typer.Argument(help=f"One of {', '.join(TOOL_NAMES)}.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[ARGS]", help="The arguments, a JSON object; - reads them from stdin.")

@@ -13,6 +13,7 @@ import typer
 from watchbell.cli.guard import guarded
 from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
 from watchbell.cli.output import print_error, print_json, print_line
+from watchbell.cli.progress import Progress
 from watchbell.cli.stored import fold_reminders
 from watchbell.errors import CorruptLogError, ScheduleLogError, UnsupportedLogError
 from watchbell.log.verify import verify_events
@@ -75,7 +76,8 @@ def verify(
     verdicts: list[Verdict] = []
     copies = Counter(_place(path) for path in logs)
     for path in logs:
-        verdict = verify_log(path, copies=copies[_place(path)])
+        with Progress(f"Checking {path}"):
+            verdict = verify_log(path, copies=copies[_place(path)])
         verdicts.append(verdict)
         if not as_json:
             print_line(f"{verdict.log}: {_tell(verdict)}")

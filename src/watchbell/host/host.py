@@ -29,14 +29,15 @@ class Host:
     """Everything that agents need, for as long as the `async with` block runs.
 
     ```python
-    async with Host(storage=JsonlStorage("~/.watchbell"), model=OfflineModel(), plugins=[schedule.plugin()]) as host:
+    storage = JsonlStorage("~/.watchbell")
+    async with Host(storage=storage, model=OfflineModel(), plugins=[schedule.plugin()]) as host:
         agent = await host.agents.create("standup")
         agent.followup("Remind me in 20 minutes to stretch.")
         await agent.when_idle()
     ```
 
-    Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken up
-    again by the next resume), stores what is left and releases the store.
+    Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken
+    up again by the next resume), stores what is left and releases the store.
 
     Args:
         storage: Where the session logs are kept.

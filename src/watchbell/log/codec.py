@@ -9,8 +9,8 @@ at closely.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -286,15 +286,12 @@ def _check_surface(event: Event) -> None:
         raise CorruptLogError("a surface key is out of range")
 
 
-_NO_ID = "a message without an id"
-
-
 class _Identified(msgspec.Struct, frozen=True, gc=False):
     id: str | UnsetType = UNSET
 
-    def __post_init__(self) -> None:
-        if self.id is UNSET:
-            raise ValueError(_NO_ID)
+
+class _Pending(_Identified, frozen=True, gc=False, kw_only=True):
+    role: Literal["user", "assistant"]  # asked for so that a row holds no more of them than it can
 
 
 class _Carrier(msgspec.Struct):
@@ -302,18 +299,24 @@ class _Carrier(msgspec.Struct):
 
 
 class _Inserted(msgspec.Struct):
-    inserted: tuple[_Identified, ...] = ()
+    inserted: list[_Pending] = []
 
 
 def _check_messages(event: Event) -> None:
     """Refuse the messages without an id that an old pre-release wrote."""
-    shapes = {"user/message": _Identified, "agent/inbox/spliced": _Inserted}
     try:
-        msgspec.json.decode(event.raw, type=shapes.get(event.type, _Carrier))
+        messages: Sequence[_Identified]
+        if event.type == "user/message":
+            messages = [msgspec.json.decode(event.raw, type=_Identified)]
+        elif event.type == "agent/inbox/spliced":
+            messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
+        else:
+            carried = msgspec.json.decode(event.raw, type=_Carrier).message
+            messages = [] if carried is UNSET else [carried]
     except msgspec.DecodeError as error:
-        if str(error).startswith(_NO_ID):
-            raise UnsupportedLogError(f"it holds {_NO_ID}, as only a pre-release wrote") from error
         raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
+    if any(message.id is UNSET for message in messages):
+        raise UnsupportedLogError("it holds a message without an id, as only a pre-release wrote")
 
 
 # --- lone surrogates -------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ CARRIED_TYPES = frozenset(
     sandbox/mode session/title session/title-llm-request subagent/descriptor team/member
     team/message/delivered team/message/queued team/task todo/write tool-workflow/agent-end
     tool-workflow/agent-start tool-workflow/run-end tool-workflow/run-start tool/code-dispatch
-    tool/code-dispatch-start web/deepseek-search-llm-request""".split()
+    tool/code-dispatch-start web/deepseek-search-llm-request""".split()  # noqa: SIM905 - one name a line would fill a screen
 )
 """Types of other programs that are kept verbatim and otherwise left alone."""
 
@@ -328,8 +328,9 @@ class TurnStart(msgspec.Struct, frozen=True):
 
 
 class TurnEnd(msgspec.Struct, frozen=True):
-    """`turn/end`: `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
+    """`turn/end`: why a turn ended.
 
+    `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
     `aborted` carries `reason: {"kind": "user" | "parent" | "hook" | "disposed"}`; `error` carries
     `error: {"message", "code", ...}`.
     """
@@ -422,9 +423,7 @@ class ToolResultEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TakeUp(msgspec.Struct, frozen=True, rename="camel"):
-    """`watchbell/take-up`: the next turn answers message `message_id` again, for the `attempt`-th time (1 to 3)."""
+    """`watchbell/take-up`: the next turn answers `message_id` again, as try number `attempt` (1 to 3)."""
 
     message_id: str
     attempt: int
-
-

@@ -73,7 +73,9 @@ class Transcript:
         if isinstance(operation, dict):
             start, end = operation["start"], operation["end"]
             if not 0 <= start <= end <= len(self._messages):
-                raise CorruptLogError(f"event {event.seq} replaces messages {start} to {end}, which are not there")
+                raise CorruptLogError(
+                    f"event {event.seq} replaces messages {start} to {end}, which are not there"
+                )
             self._messages[start:end] = [message]
         else:
             self._messages.append(message)

@@ -44,6 +44,8 @@ class _Key:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Possessive, and without need of a closing quote: a string of many megabytes is passed over in one go.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# Some strings with what stands between them.
+_STRETCH = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,10000}+', re.DOTALL)
 # One up for what opens, one down (as a signed byte) for what closes; all else is left out.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
@@ -124,13 +126,18 @@ def nesting_depth(raw: bytes) -> int:
     """
     if raw.count(b"[") + raw.count(b"{") < MAX_NESTING:
         return 0
-    steps = _STRINGS.sub(b"", raw).translate(_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0)
+    depth = deepest = 0
+    for stretch in _STRETCH.finditer(raw):
+        marks = _STRINGS.sub(b"", stretch[0]).translate(_STEPS, _NO_BRACKETS)
+        steps = memoryview(marks).cast("b")
+        deepest = max(deepest, max(accumulate(steps, initial=depth)))
+        depth += sum(steps)
+    return deepest
 
 
 def count_strings(raw: bytes) -> int:
     """Count the strings in JSON text, keys among them, without decoding."""
-    return _STRINGS.subn(b"", raw)[1]
+    return sum(_STRINGS.subn(b"", stretch[0])[1] for stretch in _STRETCH.finditer(raw))
 
 
 def outer_keys(raw: bytes | msgspec.Raw) -> list[str]:

@@ -1,4 +1,4 @@
-"""The owner of a live agent's reminders: waits for the next target and delivers what is due (contract section 5)."""
+"""The owner of an agent's reminders: it waits for the next target and delivers what is due."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Transactions:
         """Whether everything in the log is durable: somebody acknowledged it and nobody failed."""
         try:
             return await self._sessions.flush(self._session)
-        except Exception as error:  # a listener may be anybody's; whatever it raises, nothing is certain
+        except Exception as error:  # noqa: BLE001 - a listener may be anybody's; then nothing is certain
             _logger.warning("session %s: the barrier failed: %s", self._session.id, type(error).__name__)
             return False
 
@@ -177,7 +177,8 @@ class Transactions:
         except ScheduleLogError:
             return error_value(
                 "corrupt_schedule_log",
-                "The reminders of this session cannot be read: its schedule history is invalid. Tell the user; "
+                "The reminders of this session cannot be read: its schedule history is invalid. "
+                "Tell the user; "
                 "the conversation can go on, but no reminder of this session is delivered.",
             )
         except ToolAbortedError:

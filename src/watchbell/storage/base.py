@@ -114,7 +114,7 @@ class SessionPersistence(Protocol):
         ...
 
     async def create(self, header: SessionHeader, seed: Sequence[Event] = ()) -> LogWriter:
-        """Begin a new log. Without a seed nothing is stored before the first write; a seed is durable on return.
+        """Begin a new log. Nothing is stored before the first write, but for a seed: it is durable on return.
 
         Raises:
             SessionExistsError: The id is taken. When another writer takes it later, before the first
