@@ -133,7 +133,7 @@ class Campaign:
 
     async def _round(self) -> None:
         """Start a host if none runs, give it something to do, and end it."""
-        moment = self._random.choices(("due", "turn", "opening", "stop"), (12, 3, 3, 2))[0]
+        moment = self._random.choices(("due", "turn", "opening", "stop"), (12, 3, 3, 4))[0]
         if moment == "opening":
             self._host = host = await HostProcess.start(self._home, len(self._names))
             await host.wait_for(host.opening)

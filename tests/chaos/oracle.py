@@ -24,7 +24,7 @@ class Promise:
         id: Its id in the session.
         at: Its first target, canonical UTC.
         deleted: Whether its delete was answered.
-        latest_ms: When its delivery has to be in the log at the latest, epoch milliseconds; None: not judged.
+        latest_ms: When its delivery has to be decided at the latest, epoch milliseconds; None: not judged.
     """
 
     id: str
@@ -129,7 +129,7 @@ class _Judgement:
         self._reminders: dict[str, _Reminder] = {}
         self._decided: Counter[tuple[str, int]] = Counter()
         self._entered: Counter[tuple[str, int]] = Counter()
-        self._entered_ms: dict[tuple[str, int], int] = {}
+        self._decided_ms: dict[tuple[str, int], int] = {}
         self._messages: dict[str, _Message] = {}
         self._turn: list[str] | None = None  # the reminders' messages that the open turn is about
         self._taken_up: str | None = None
@@ -184,18 +184,19 @@ class _Judgement:
             self.blame("doubled", f"{change['operation']} of {change['id']}, which has ended")
         if change["operation"] == "dispatch":
             accepted_ms = to_ms(change["acceptedAt"]) if "acceptedAt" in change else time_ms
-            self._dispatch(change["id"], reminder, min(accepted_ms, time_ms), accepted_ms)
+            self._dispatch(change["id"], reminder, time_ms, accepted_ms)
         if change["operation"] == "delete" or reminder.every_ms is None:
             reminder.is_active = False
 
-    def _dispatch(self, name: str, reminder: _Reminder, read_ms: int, accepted_ms: int) -> None:
+    def _dispatch(self, name: str, reminder: _Reminder, time_ms: int, accepted_ms: int) -> None:
         occurrence = reminder.at_ms
         if reminder.every_ms is not None:
             occurrence += max(0, accepted_ms - occurrence) // reminder.every_ms * reminder.every_ms
             reminder.at_ms = occurrence + reminder.every_ms
         self._decided[name, occurrence] += 1
-        if read_ms < occurrence:
-            self.blame("early", f"{name} of {occurrence} was decided at {read_ms}")
+        self._decided_ms[name, occurrence] = time_ms
+        if min(time_ms, accepted_ms) < occurrence:
+            self.blame("early", f"{name} of {occurrence} was decided at {min(time_ms, accepted_ms)}")
 
     def _read_message(self, time_ms: int, message: dict[str, Any]) -> None:
         source = message["source"]
@@ -211,7 +212,6 @@ class _Judgement:
         for item in source["reminders"]:
             key = item["id"], to_ms(item["occurrenceAt"])
             self._entered[key] += 1
-            self._entered_ms[key] = time_ms
             if time_ms < key[1]:
                 self.blame("early", f"{key[0]} of {key[1]} entered at {time_ms}")
 
@@ -279,8 +279,8 @@ class _Judgement:
         elif promise.deleted and reminder.is_active:
             self.blame("invalid", f"{promise.id} was answered as deleted and is active")
         key = promise.id, to_ms(promise.at)
-        if promise.latest_ms is not None and self._entered_ms.get(key, 0) > promise.latest_ms:
-            self.blame("late", f"{key[0]} of {key[1]} entered at {self._entered_ms[key]}")
+        if promise.latest_ms is not None and self._decided_ms.get(key, 0) > promise.latest_ms:
+            self.blame("late", f"{key[0]} of {key[1]} was decided at {self._decided_ms[key]}")
 
 
 def _numbered(rows: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:

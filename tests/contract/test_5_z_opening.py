@@ -297,6 +297,33 @@ def test_the_take_up_is_written_before_its_turn_and_is_what_is_counted() -> None
     assert take_ups(opened(*RUNNING, *ended(1, INTERRUPTED), torn)) == [2]
 
 
+@pytest.mark.parametrize("how", ["cancelled", "disposed"])
+def test_no_try_is_spent_before_the_storage_answers(how: str) -> None:
+    """A try is counted only once the storage has confirmed all there is: one that is cancelled or disposed of
+    while it waits for that is no try."""
+
+    async def body(at: Live) -> None:
+        at.gate.stop()
+        await at.gate.reached()
+        assert take_ups(at.events) == []
+        if how == "cancelled":
+            at.agent.cancel(discard_pending=True)
+        disposal = asyncio.create_task(at.agent.aclose() if how == "disposed" else asyncio.sleep(0))
+        await passes()
+        at.gate.open()
+        await disposal
+        if how == "disposed":
+            assert take_ups(at.events) == []
+            at.agent = await at.program.host.agents.resume("s")
+        await quiet(at.agent)
+        assert take_ups(at.events) == [1]
+        assert reason_kinds(at.events)[-1] == "completed"
+
+    disk = MemoryDisk()
+    store(disk, *RUNNING, *ended(1, INTERRUPTED))
+    live(body, disk=disk, after=3600)
+
+
 def test_take_ups_come_before_pending_messages() -> None:
     """Take-ups come before pending messages."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -299,6 +300,23 @@ async def _work(clock: SimulatedClock, disk: MemoryDisk, begun: asyncio.Event, a
         made = await ask(agent, "schedule_create", prompt="p", after_seconds=60)
         answered.append(f"create {made['id']}")
         await asyncio.sleep(3600)
+
+
+def test_each_step_of_the_clock_is_logged_once_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with program(clock) as running:
+            agent = await running.host.agents.create("s")
+            await ask(agent, "schedule_create", prompt="p", every_seconds=300)
+            for seconds in (-3600, 3 * 365 * 86_400, 7200.5, -10 * 365 * 86_400):
+                await asyncio.sleep(100)
+                clock.step(seconds)
+            await asyncio.sleep(100)
+            await quiet(agent)
+            assert len(reminders(agent.session.events)) == 2  # after each step ahead
+
+    run(main)
+    logged = [record.args for record in caplog.records if record.levelno == logging.WARNING]
+    assert logged == [(-3600.0,), (94_608_000.0,), (7200.5,), (-315_360_000.0,)]
 
 
 def test_a_clock_far_in_the_future_at_boot_fires_each_once_and_the_list_says_what_is_left() -> None:

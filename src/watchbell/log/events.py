@@ -237,17 +237,16 @@ class Message(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(loose, content=tuple(_block(block) for block in loose.content))
 
 
-_BLOCK_KINDS = {"text", "reasoning", "tool-call", "tool-result"}
-
-
 def _block(value: Any) -> Any:
-    if isinstance(value, dict) and value.get("type") in _BLOCK_KINDS:
-        try:
-            return msgspec.convert(value, Block)
-        except msgspec.ValidationError:
-            # A tool result may hold blocks that we do not know; carry it as it is.
+    match value:
+        case {"type": "text" | "reasoning" | "tool-call" | "tool-result"}:
+            try:
+                return msgspec.convert(value, Block)
+            except msgspec.ValidationError:
+                # A tool result may hold blocks that we do not know; carry it as it is.
+                return value
+        case _:
             return value
-    return value
 
 
 # --- what a model streams --------------------------------------------------------------------------------

@@ -70,12 +70,12 @@ class Transcript:
         operation: Any = "append"
         if event.surface_op:
             operation = decode_json(event.surface_op)
-        if isinstance(operation, dict):
-            start, end = operation["start"], operation["end"]
-            if not 0 <= start <= end <= len(self._messages):
-                raise CorruptLogError(
-                    f"event {event.seq} replaces messages {start} to {end}, which are not there"
-                )
-            self._messages[start:end] = [message]
-        else:
-            self._messages.append(message)
+        match operation:
+            case {"start": int(start), "end": int(end)}:
+                if not 0 <= start <= end <= len(self._messages):
+                    raise CorruptLogError(
+                        f"event {event.seq} replaces messages {start} to {end}, which are not there"
+                    )
+                self._messages[start:end] = [message]
+            case _:
+                self._messages.append(message)
