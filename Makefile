@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench docs contract costs mutate sim chaos check wheel clean
+.PHONY: help demo test lint types coverage fuzz bench docs contract costs mutate sim chaos check wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage run -m pytest $(ARGS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
+
+fuzz: $(VENV)/dev.stamp ## fuzz what reads logs, for SECONDS=60 unless told otherwise
+	$(BIN)/python -m tests.properties.fuzz_log --seconds $(or $(SECONDS),60)
 
 bench: $(VENV)/dev.stamp ## measure, and print the figures
 	$(BIN)/python -m benchmarks

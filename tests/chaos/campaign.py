@@ -196,7 +196,8 @@ class Campaign:
             host.send(second)
         code = await self._end(host)
         self.count["stop"] += 1
-        codes = {128 + first, 128 + second} if insists else {128 + first}
+        # The last moment of a process has no handlers any more: then a shell says 128 + n by itself.
+        codes = {128 + first, 128 + second, -second} if insists else {128 + first}
         if code not in codes or wall_ms() - begun_ms > STOP_SECONDS * 1000:
             self._blame("all", f"{first.name} ended a host with {code} after {wall_ms() - begun_ms} ms")
         if not insists:

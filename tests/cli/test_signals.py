@@ -109,3 +109,25 @@ def test_a_signal_after_an_append_or_during_a_delivery_leaves_a_clean_log(
     assert "No reminders pending." in out
     messages = [event.data for event in read_events(home, "a") if event.type == "user/message"]
     assert sum(message["source"].get("plugin") == "schedule" for message in messages) == 1
+
+
+LATE = """
+import signal, sys
+from watchbell.cli import signals
+
+async def work():
+    signal.raise_signal(signal.SIGTERM)
+    return 0
+
+code = signals.run_stoppable(work())
+print("closed", flush=True)
+signal.raise_signal(signal.SIGINT)
+sys.exit(code)
+"""
+
+
+def test_a_second_signal_after_closing_ends_the_program_without_a_word() -> None:
+    late = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (late.stdout, late.stderr, late.returncode) == ("closed\n", "", 130)

@@ -82,8 +82,8 @@ CREATE: list[tuple[str, str, str]] = [
         said(at="", every_seconds=0, after_seconds=1),
         "invalid_selector",
         (
-            "Only one selector is allowed, but after_seconds and at and every_seconds are given. Keep the one "
-            "that is meant and leave the others out (an empty text or 0 counts as given)."
+            "Only one selector is allowed, but after_seconds and at and every_seconds are given. Keep the "
+            "one that is meant and leave the others out (an empty text or 0 counts as given)."
         ),
     ),
     (said(prompt=1, at="x"), "invalid_prompt", "Give prompt as text: what the reminder is to say."),
@@ -136,8 +136,8 @@ CREATE: list[tuple[str, str, str]] = [
         said(at={"date": "2027-03-28", "time": "02:30:00", "time_zone": "Europe/Berlin"}),
         "invalid_rule",
         (
-            "Clocks in Europe/Berlin skip 2027-03-28 02:30:00: that local time does not exist. Give an earlier "
-            "or a later one."
+            "Clocks in Europe/Berlin skip 2027-03-28 02:30:00: that local time does not exist. Give an "
+            "earlier or a later one."
         ),
     ),
     (
@@ -149,8 +149,8 @@ CREATE: list[tuple[str, str, str]] = [
         said(at="2020-01-01T00:00:00Z"),
         "not_future",
         (
-            "The reminder would be due at 2020-01-01T00:00:00.000Z, which is not in the future: the clock reads "
-            f"{NOW} (UTC). Give a later time."
+            "The reminder would be due at 2020-01-01T00:00:00.000Z, which is not in the future: the clock "
+            f"reads {NOW} (UTC). Give a later time."
         ),
     ),
 ]
@@ -234,6 +234,7 @@ def halved(seconds: str) -> str:
         (after("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
         (halved("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
         (halved("1" * 21), "a number is out of range"),
+        (CHANGE.replace("create", "a\\nb"), "Invalid value 'a"),
         (CHANGE.replace(":1", ":2"), "Invalid enum value 2 - at `$.version`"),
     ],
 )

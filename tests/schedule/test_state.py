@@ -284,6 +284,12 @@ def test_a_jump_of_ten_years_gives_one_occurrence() -> None:
     assert [record.scheduled_at for record in state.records] == ["2036-12-01T00:05:00.000Z"]
 
 
+def test_a_next_occurrence_in_the_calendars_last_millisecond_is_one() -> None:
+    last = EveryRecord("a", "p", "9999-12-31T23:54:59.999Z", every_seconds=300)
+    state = folded(Create(last), Dispatch("a", "9999-12-31T23:54:59.999Z"))
+    assert state.earliest() == decode_instant("9999-12-31T23:59:59.999Z")
+
+
 def test_a_dispatch_whose_next_occurrence_the_calendar_lacks_ends_the_reminder() -> None:
     last = EveryRecord("a", "p", "9999-12-31T23:50:00.000Z", every_seconds=300)
     state = folded(Create(last), Dispatch("a", "9999-12-31T23:54:59.999Z"))

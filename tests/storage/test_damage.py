@@ -125,6 +125,15 @@ def test_a_torn_log_goes_on_without_its_torn_tail(log: Log) -> None:
         side.unlink()
 
 
+@pytest.mark.parametrize("rows", [b"{}\n", b'{"type":"new/one","seq":7,"time":0,"data":1}\n', b"\0\n"])
+def test_what_an_unfinished_frame_holds_is_not_judged(tmp_path: Path, rows: bytes) -> None:
+    log = Log(tmp_path, "zstd")
+    frame = encode_frame(rows)
+    assert log.judge(log.data + frame) is None
+    for cut in range(1, len(frame)):
+        assert log.judge(log.data + frame[:cut]) == log.events
+
+
 # --- changed
 
 

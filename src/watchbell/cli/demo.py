@@ -22,7 +22,7 @@ from watchbell.cli.compose import Program
 from watchbell.cli.conversation import Conversation, Piece, Printer, is_reminder, print_piece
 from watchbell.cli.guard import guarded
 from watchbell.cli.log import summarize
-from watchbell.cli.options import ProgramOptions
+from watchbell.cli.options import inherit_home
 from watchbell.cli.output import print_line
 from watchbell.cli.pending import PendingReminders
 from watchbell.cli.signals import run_stoppable
@@ -65,23 +65,17 @@ class _Delivery(msgspec.Struct):
 
 @guarded
 def demo(
-    ctx: typer.Context,
     home: Annotated[
         Path | None,
-        typer.Option(
-            "--home", metavar="DIR", show_default="a new temporary one, kept", help="Where the session goes."
-        ),
+        typer.Option("--home", metavar="DIR", callback=inherit_home, help="A new temporary one by default."),
     ] = None,
 ) -> int:
     """Watch a reminder come back, and survive a kill; offline, in about ten seconds.
 
     Exits with 1 if anything is not as promised.
     """
-    given = home or (ctx.obj.home if isinstance(ctx.obj, ProgramOptions) else None)
-    chosen = given or Path(tempfile.mkdtemp(prefix="watchbell-demo-"))
-    # Only where it goes is set: whatever else a person has set, it is the same demo.
-    settings = Settings(home=chosen.expanduser().absolute())
-    return run_stoppable(_Demo(Program.compose(settings)).show())
+    chosen = (home or Path(tempfile.mkdtemp(prefix="watchbell-demo-"))).expanduser().absolute()
+    return run_stoppable(_Demo(Program.compose(Settings(home=chosen))).show())
 
 
 class _Demo:

@@ -31,6 +31,7 @@ __all__ = [
     "TimeZoneOption",
     "choose_zone",
     "find_settings",
+    "inherit_home",
 ]
 
 
@@ -63,7 +64,8 @@ def choose_zone(settings: Settings, zones: ZoneTable) -> str | None:
     return getattr(zones.find(settings.time_zone), "key", "UTC")
 
 
-def _inherit_home(ctx: typer.Context, given: Path | None) -> Path | None:
+def inherit_home(ctx: typer.Context, given: Path | None) -> Path | None:
+    """Return the home that the command was given, else the one before it; None when there is neither."""
     return given or (ctx.obj.home if isinstance(ctx.obj, ProgramOptions) else None)
 
 
@@ -72,7 +74,7 @@ def _inherit_config(ctx: typer.Context, given: Path | None) -> Path | None:
 
 
 def _choose_home(ctx: typer.Context, given: Path) -> Path:
-    home = _inherit_home(ctx, None if given == DEFAULT_HOME else given)
+    home = inherit_home(ctx, None if given == DEFAULT_HOME else given)
     return find_settings(home, _inherit_config(ctx, None)).settings.home
 
 
@@ -85,7 +87,7 @@ _HOME: dict[str, Any] = {
 HomeOption = Annotated[Path, typer.Option("--home", callback=_choose_home, **_HOME)]
 """For a command that needs no other setting; what arrives is the absolute path."""
 
-GivenHomeOption = Annotated[Path | None, typer.Option("--home", callback=_inherit_home, **_HOME)]
+GivenHomeOption = Annotated[Path | None, typer.Option("--home", callback=inherit_home, **_HOME)]
 """For a command that finds its settings by itself."""
 
 ConfigOption = Annotated[

@@ -180,20 +180,23 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
     console = _console()
     if console.is_terminal and sum(widths) + 2 * len(widths) - 2 > console.width:
-        _print_blocks(heads, cells)
+        _print_blocks(heads, cells, console.width)
         return
     for row, style in [(list(heads), "bold"), *((row, "") for row in cells)]:
         padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
         _print(Text("  ".join(padded).rstrip(), style))
 
 
-def _print_blocks(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _print_blocks(heads: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> None:
     margin = max(map(len, heads)) + 2
     for number, row in enumerate(cells):
         if number:
             _print(Text(""))
         for head, cell in zip(heads, row, strict=True):
-            _print(Text.assemble((f"{head:<{margin}}", "bold"), cell))
+            first, *rest = wrap(cell, max(8, width - margin))
+            _print(Text.assemble((f"{head:<{margin}}", "bold"), first))
+            for part in rest:
+                _print(Text(" " * margin + part))
 
 
 def _print(text: Text, end: str = "\n") -> None:

@@ -33,8 +33,9 @@ def run_stoppable(work: Coroutine[Any, Any, int]) -> int:
         return asyncio.run(stop.watch(work))
     finally:
         stop.release()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        if not stop.is_stopping:  # else a second signal ends the process quietly while Python shuts down
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 def _is_ours(number: signal.Signals) -> bool:
@@ -48,6 +49,11 @@ class _Stop:
         self._task: asyncio.Task[Any] | None = None
         self._number: int | None = None
         self._watchdog: threading.Timer | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a signal came."""
+        return self._number is not None
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Cancel the work; the second time, end the process."""

@@ -332,4 +332,4 @@ def _require_id(schedule_id: str) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
+    return str(error).partition("\n")[0]

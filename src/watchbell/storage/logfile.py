@@ -14,7 +14,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from watchbell.errors import CorruptLogError, PersistenceError, SessionLockedError, UnsupportedLogError
+from watchbell.errors import (
+    CorruptLogError,
+    LogError,
+    PersistenceError,
+    SessionLockedError,
+    UnsupportedLogError,
+)
 from watchbell.log.codec import decode_header, decode_rows
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.events import Event
@@ -74,11 +80,11 @@ def _read(path: Path, file: BinaryIO) -> StoredLog:
 def _fold(
     parts: Iterator[Part | TornTail], *, lines_have_offsets: bool
 ) -> tuple[SessionHeader, EventLog, TornTail | None]:
-    """Decode all parts; the rows of a unit count only when it is whole."""
+    """Decode all parts; rows, and what is wrong with them, count only in a whole unit."""
     header: SessionHeader | None = None
     log = EventLog()
     pending: list[Event | PackedRow] = []
-    next_seq = 0
+    failure: LogError | None = None
     is_begun = False
     for part in parts:
         if isinstance(part, TornTail):
@@ -87,21 +93,29 @@ def _fold(
         if header is None:
             head, _, lines = lines.partition(b"\n")
             header = _decode_first(head.removesuffix(b"\r"))
-        try:
-            rows = decode_rows(lines, next_seq)
-        except CorruptLogError as error:
-            inside = len(part.lines) - len(lines) + (error.offset or 0)
-            offset = part.offset + (inside if lines_have_offsets else 0)
-            raise CorruptLogError(error.reason, offset=offset) from error
-        pending += rows
-        if rows:
-            last = rows[-1]
-            next_seq = last.seq + (last.count if isinstance(last, PackedRow) else 1)
+        if failure is None:
+            try:
+                pending += decode_rows(lines, _next_seq(log, pending))
+            except CorruptLogError as error:
+                inside = len(part.lines) - len(lines) + (error.offset or 0)
+                offset = part.offset + (inside if lines_have_offsets else 0)
+                failure = CorruptLogError(error.reason, offset=offset)
+            except UnsupportedLogError as error:
+                failure = error
         if part.is_last:
+            if failure is not None:
+                raise failure
             log.extend(pending)
             pending.clear()
             is_begun = True
     return _require_header(header, None), log, None
+
+
+def _next_seq(log: EventLog, pending: list[Event | PackedRow]) -> int:
+    if not pending:
+        return len(log)
+    last = pending[-1]
+    return last.seq + (last.count if isinstance(last, PackedRow) else 1)
 
 
 def _decode_first(line: bytes) -> SessionHeader:
