@@ -424,7 +424,7 @@ def test_what_is_recorded_at_the_wrong_time_is_refused() -> None:
             answer.text("one")
             with pytest.raises(AgentError, match="open already"):
                 await say(turn, "two")
-        with pytest.raises(AgentError, match="no call .unheard-of."):
+        with pytest.raises(AgentError, match=r"no call .unheard-of."):
             await turn.call("unheard-of")
         with pytest.raises(AgentError, match="has ended"):
             answer.text("late")

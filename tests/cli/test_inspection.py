@@ -183,3 +183,18 @@ def test_following_goes_on_over_a_torn_tail_that_another_process_mends(
     assert path.read_bytes().startswith(whole)
     assert next(path.parent.glob("torn-*")).read_bytes() == b"\x28\xb5\x2f"
     following.kill()
+
+
+def test_following_ends_with_the_place_of_damage_that_comes(
+    home: Path, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    whole = b"".join(units("none", [create_numbered(1)]))
+    path = place(home, whole, "none")
+    following = start("log", "s", "--follow", "--type", "schedule/change")
+    assert following.stdout is not None
+    assert "create schedule-1" in following.stdout.readline()
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+    _, errors = following.communicate(timeout=20)
+    assert following.returncode == 1
+    assert f"{path} is damaged at byte {len(whole)}: malformed event" in errors

@@ -118,7 +118,7 @@ def _convert_header(value: dict[str, Any]) -> SessionHeader:
             raise CorruptLogError(f"the header's {key} is null")
     try:
         return msgspec.convert(value, SessionHeader)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # half a surrogate pair where a number belongs is no ValidationError
         raise CorruptLogError(f"the header is malformed: {error}") from error
 
 

@@ -242,7 +242,7 @@ def _block(value: Any) -> Any:
         case {"type": "text" | "reasoning" | "tool-call" | "tool-result"}:
             try:
                 return msgspec.convert(value, Block)
-            except msgspec.ValidationError:
+            except ValueError:
                 # A tool result may hold blocks that we do not know; carry it as it is.
                 return value
         case _:

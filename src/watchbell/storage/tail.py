@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from watchbell.errors import LogError
 from watchbell.log.codec import decode_header, decode_rows
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.events import Event
 from watchbell.storage.base import TornTail
 from watchbell.storage.frames import read_frames, read_plain
 from watchbell.storage.layout import LOG_NAMES
+from watchbell.storage.logfile import read_log
 
 __all__ = ["LogTail"]
 
@@ -37,7 +39,7 @@ class LogTail:
         A file that is another one, or was cut, is read from its beginning, into new `events`.
 
         Raises:
-            CorruptLogError: What is new is damaged.
+            CorruptLogError, UnsupportedLogError: What is new is damaged, or needs another program.
             OSError: The file cannot be read.
         """
         with self._path.open("rb") as file:
@@ -48,7 +50,11 @@ class LogTail:
             if self._seen is not None and (stat.st_ino != self._seen[0] or stat.st_size < self._offset):
                 self._offset, self.events = 0, EventLog()
             self._seen = seen
-            self._read_on(file, stat.st_size)
+            try:
+                self._read_on(file, stat.st_size)
+            except LogError:
+                read_log(self._path)  # tells what is wrong, and where; or a writer just took back a batch
+                self._seen, self._offset, self.events = None, 0, EventLog()
         return True
 
     def _read_on(self, file: BinaryIO, size: int) -> None:
