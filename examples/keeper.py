@@ -1,7 +1,7 @@
 """Keeps sessions open, so that their reminders come on time with no terminal in sight: `keeper.py standup …`.
 
-Whoever is to hear of an answer is told by `tell`; here that is a line for the journal. Settings and model are
-those of the `watchbell` command. SIGTERM and SIGINT end it: a reminder's turn that runs then is taken up at
+Whoever is to hear of an answer is told by `tell`; here that is a line for the journal. The host is composed as
+the `watchbell` command does it, with all of its settings. SIGTERM and SIGINT end it: a reminder's turn that runs then is taken up at
 the next start.
 """
 
@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from watchbell import Agent, Event, Host, JsonlStorage, Message, schedule, time_context
-from watchbell.host.settings import build_model, load_settings
+from watchbell import Agent, Event, Host, Message
+from watchbell.cli.compose import Program
+from watchbell.host.settings import load_settings
 
 
 def tell(session_id: str, text: str) -> None:
@@ -44,16 +45,11 @@ async def keep(
 
 async def main(session_ids: Sequence[str]) -> None:
     """Keep sessions of the home of the settings until a signal comes."""
-    settings = load_settings(env=os.environ).settings
+    program = Program.compose(load_settings(env=os.environ).settings)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Host(
-        storage=JsonlStorage(settings.home, compression=settings.compression),
-        model=build_model(settings),
-        system=settings.system,
-        plugins=[schedule.plugin(), time_context(time_zone=settings.time_zone)],
-    ) as host:
+    async with program.host() as host:
         await keep(host, session_ids, tell, stop)
 
 

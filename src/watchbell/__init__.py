@@ -22,8 +22,9 @@ from importlib.metadata import version
 
 from watchbell import schedule
 from watchbell.agent.agent import Agent, Reservation
+from watchbell.agent.answer import AnswerRecorder
 from watchbell.agent.registry import AgentRegistry
-from watchbell.agent.runner import AnswerRecorder, TurnRecorder, TurnRunner
+from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.clock import Clock, SystemClock
 from watchbell.context import Context, Plugin
 from watchbell.errors import (

@@ -20,7 +20,7 @@ from watchbell import (
     tool,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.runner import AnswerRecorder
+from watchbell.agent.answer import AnswerRecorder
 from watchbell.host import time_context
 from watchbell.log.events import Event
 from watchbell.testing import FaultyPersistence, MemoryDisk, MemoryStorage, SimulatedClock

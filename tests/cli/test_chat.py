@@ -41,6 +41,22 @@ def test_each_line_of_standard_input_is_one_turn(
     assert said == ["remind me in 5 hours to stretch", "list"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "lines", "says"),
+    [
+        (("--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "hello\n", "CONNECTION"),
+        ((), "hello\n/fork main\n", "choose another id"),
+    ],
+)
+def test_a_chat_over_a_pipe_in_which_anything_failed_exits_with_1(
+    start: Callable[..., subprocess.Popen[str]], arguments: tuple[str, ...], lines: str, says: str
+) -> None:
+    chat = start("chat", *arguments, environment={"WATCHBELL_MAX_RETRIES": "0"})
+    out, _ = chat.communicate(lines, timeout=20)
+    assert says in out
+    assert chat.returncode == 1
+
+
 def test_a_reminder_that_is_overdue_comes_before_the_first_line(
     start: Callable[..., subprocess.Popen[str]], store: Store
 ) -> None:

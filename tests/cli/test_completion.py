@@ -25,13 +25,14 @@ def complete(shell: str, line: str) -> list[str]:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_session_ids_are_offered_to_each_shell(store: Store, shell: str) -> None:
-    for name in ("standup", "stand-in", "other", "with space"):
+    for name in ("standup", "stand-in", "other", "with space", "--dashed"):
         store(name, create("schedule-1", at=FUTURE))
     offered = " ".join(complete(shell, "watchbell log sta"))
     assert "standup" in offered
     assert "stand-in" in offered
     assert "other" not in offered
     assert "with" not in " ".join(complete(shell, "watchbell log "))
+    assert "--dashed" not in complete(shell, "watchbell log -") + complete(shell, "watchbell log ")
 
 
 @pytest.mark.parametrize("command", ["chat", "run", "reminders", "log", "receipts", "call"])

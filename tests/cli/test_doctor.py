@@ -131,6 +131,50 @@ def test_a_broken_settings_file_is_a_problem_and_the_rest_is_checked(
     assert [session["id"] for session in json.loads(ran.out)["sessions"]] == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("HTTPS_PROXY", "foo://me:password@box", "check HTTP_PROXY"),
+        ("WATCHBELL_HOME", "~nosuchuser/x", "no home directory is known"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_a_problem_and_does_not_end_the_report(
+    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv("WATCHBELL_MODEL", "m")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://localhost:1/v1")
+    monkeypatch.setenv(variable, value)
+    ran = watchbell("doctor", "--json")
+    assert ran.code == 1
+    assert told(ran, "problem", says)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        pytest.param(Path.mkdir, id="directory"),
+        pytest.param(os.mkfifo, id="pipe"),
+        pytest.param(lambda log: log.symlink_to(log.name), id="link to itself"),
+        pytest.param(lambda log: log.symlink_to("gone"), id="link to nothing"),
+    ],
+)
+def test_what_has_a_logs_name_and_is_no_file_is_told_everywhere(
+    watchbell: Callable[..., Ran], home: Path, put: Callable[[Path], None]
+) -> None:
+    log = home / "sessions" / "_no-cwd" / "a" / "session.jsonl.zstd"
+    log.parent.mkdir(parents=True)
+    put(log)
+    doctor, verify, sessions = watchbell("doctor", "--json"), watchbell("verify"), watchbell("sessions")
+    assert told(doctor, "problem", "no regular file")
+    assert (doctor.code, verify.code, sessions.code) == (1, 1, 1)
+    assert f"{log}: unreadable: what has the name of its log is no regular file" in verify.out
+    assert "no regular file" in sessions.out
+    assert watchbell("verify", str(log)).code == 1
+    opened = watchbell("run", "a", "hello")
+    assert opened.code != 0
+    assert "session 'a' could not be opened: what has the name of its log is no regular file" in opened.err
+
+
 def test_a_lock_names_its_holder_while_it_lives_and_after_it_was_killed(
     watchbell: Callable[..., Ran], start: Callable[..., subprocess.Popen[str]], store: Store
 ) -> None:

@@ -54,6 +54,16 @@ def test_an_unknown_command_says_nothing_to_the_model() -> None:
     play(script)
 
 
+def test_any_white_space_parts_a_command_from_its_argument() -> None:
+    async def script(talk: Talk, shown: list[Piece]) -> None:
+        await talk.take("/cancel\tschedule-7\n")
+        await talk.take("/cancel\u00a0 schedule-8")
+        assert "no active reminder schedule-7;" in notes(shown)
+        assert "no active reminder schedule-8;" in notes(shown)
+
+    play(script)
+
+
 def test_a_command_that_fails_is_a_line_and_the_talk_goes_on() -> None:
     async def script(talk: Talk, shown: list[Piece]) -> None:
         await talk.take("hello")

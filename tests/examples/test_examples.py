@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.program import operations, require_valid
-from watchbell import Host, OfflineModel, schedule
+from watchbell import Host, JsonlStorage, OfflineModel, schedule
 from watchbell.log.events import Event
 from watchbell.testing import MemoryDisk, MemoryStorage, SimulatedClock, simulate
 
@@ -147,6 +147,30 @@ def test_the_keeper_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
     keeper.send_signal(signal.SIGTERM)
     rest, _ = keeper.communicate(timeout=60)
     assert (keeper.returncode, rest) == (0, "")
+
+
+def test_the_keeper_has_the_settings_of_the_command(tmp_path: Path) -> None:
+    async def remind() -> None:
+        async with Host(
+            storage=JsonlStorage(tmp_path), model=OfflineModel(), plugins=[schedule.plugin()]
+        ) as host:
+            agent = await host.agents.create("standup")
+            agent.followup("remind me in 1 second to list my reminders")
+            await agent.when_idle()
+
+    asyncio.run(remind())
+    settings = {"WATCHBELL_HOME": str(tmp_path), "TZ": "Asia/Tokyo", "WATCHBELL_SYSTEM": "Be brief."}
+    keeper = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "keeper.py"), "standup"],
+        env=os.environ | settings | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert keeper.stdout is not None
+    assert "keeping" in keeper.stdout.readline()
+    assert "Reminder" in keeper.stdout.readline()
+    keeper.send_signal(signal.SIGTERM)
+    keeper.communicate(timeout=60)
+    stored = asyncio.run(JsonlStorage(tmp_path).read("standup"))
+    assert "Asia/Tokyo" in str([event.data for event in stored.events])
 
 
 def test_the_readme_shows_the_ten_lines_as_they_are() -> None:

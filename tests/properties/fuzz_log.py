@@ -33,7 +33,7 @@ from watchbell.schedule.state import ScheduleState
 from watchbell.storage.base import StoredLog
 from watchbell.storage.frames import encode_frame
 from watchbell.storage.layout import LOG_NAMES, Compression, log_path
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 __all__ = ["CRASHERS", "Fuzzer", "judge", "seeds"]
 

@@ -156,7 +156,9 @@ def test_unloading_that_is_cancelled_leaves_the_transaction_in_flight_to_its_end
     run(main)
 
 
-def test_a_name_that_is_taken_keeps_all_three_tools_out() -> None:
+def test_a_name_that_is_taken_keeps_all_three_tools_out_and_the_log_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, plugins=[schedule.plugin()], tools=[schedule_list]) as program:
             agent = await program.host.agents.create("s")
@@ -166,6 +168,11 @@ def test_a_name_that_is_taken_keeps_all_three_tools_out() -> None:
             assert texts(agent) == ["hello", "ok"]
 
     run(main, logs_errors=True)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert line == (
+        "session s has no reminders, and those that it had are not delivered: a tool named 'schedule_list' "
+        "is registered already; rename one, or load Schedule only once; then open the session again"
+    )
 
 
 def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:

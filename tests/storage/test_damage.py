@@ -15,7 +15,7 @@ from watchbell.log.events import Draft, Event
 from watchbell.storage.base import StoredLog
 from watchbell.storage.frames import encode_frame
 from watchbell.storage.layout import LOG_NAMES, Compression
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 DELTA = {"type": "text-delta", "index": 0}
 TALK = [

@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 from tests.logs import BOTH, active, ask, host, read, run
+from watchbell import JsonlStorage, PersistenceError
 from watchbell.agent.agent import Agent
 from watchbell.host import Host
 from watchbell.log.verify import verify_events
+from watchbell.schedule import plugin
 from watchbell.storage.layout import Compression
-from watchbell.testing import SimulatedClock, SimulatedDisk, simulate
+from watchbell.testing import ScriptedModel, SimulatedClock, SimulatedDisk, simulate
 
 
 def codes(value: Any) -> Any:
@@ -177,6 +179,33 @@ def test_pages_that_a_failed_fsync_lost_are_written_again(disk: SimulatedDisk) -
     assert active(disk.home) == ["schedule-1", "schedule-2"]
 
 
+@pytest.mark.parametrize("compression", BOTH)
+def test_a_failed_batch_that_could_not_be_taken_back_is_gone_when_the_log_is_opened_again(
+    disk: SimulatedDisk, compression: Compression
+) -> None:
+    def refuse_the_end(operation: str, data: bytes) -> int:
+        if operation in ("fsync", "truncate"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return len(data)
+
+    async def main(clock: SimulatedClock) -> list[str]:
+        storage = JsonlStorage(disk.home, compression=compression, files=disk)
+        async with Host(storage=storage, model=ScriptedModel(), plugins=[plugin()], clock=clock) as home:
+            agent = await home.agents.create("s")
+            assert codes(await create(agent, "kept")) == "schedule-1"
+            disk.before = refuse_the_end
+            assert codes(await create(agent, "refused")) == "persistence_uncertain"
+            with pytest.raises(PersistenceError):
+                await agent.aclose()
+            # The disk says yes again, but what it refused may read well and be nowhere.
+            disk.before = healthy
+            agent = await home.agents.resume("s")
+            listed = await ask(agent, "list")
+        return codes(listed)
+
+    assert simulate(main) == ["schedule-1"]
+
+
 def test_storage_that_heals_by_itself_delivers_what_came_due_meanwhile(disk: SimulatedDisk) -> None:
     async def work(clock: SimulatedClock) -> None:
         async with host(disk.home, clock, files=disk) as program:
@@ -207,15 +236,20 @@ def test_a_log_that_was_moved_removed_or_replaced_is_never_confirmed(tmp_path: P
         await create(agent, "kept too")
 
         path.rename(aside)
-        moved = await create(agent, "a")
-        assert (moved["code"], moved["id"]) == ("persistence_uncertain", "schedule-3")
+        assert codes(await ask(agent, "list")) == "persistence_uncertain"
+        assert codes(await ask(agent, "delete", id="nobody")) == "persistence_uncertain"
+        assert codes(await create(agent, "a")) == "persistence_uncertain"
+        agent.followup("remember this")
+        await agent.when_idle()
         assert codes(await ask(agent, "list")) == "persistence_uncertain"
         assert not path.exists()
 
         aside.rename(path)
-        assert codes(await ask(agent, "list")) == ["schedule-1", "schedule-2", "schedule-3"]
+        # Nothing was appended behind a first barrier that failed.
+        assert codes(await ask(agent, "list")) == ["schedule-1", "schedule-2"]
 
         path.unlink()
+        assert codes(await ask(agent, "list")) == "persistence_uncertain"
         assert codes(await create(agent, "b")) == "persistence_uncertain"
         assert not path.exists()
 
@@ -242,11 +276,29 @@ def test_a_log_cut_or_grown_by_another_program_is_never_confirmed(tmp_path: Path
         with path.open("r+b") as file:
             file.write(content)
             file.truncate()
-        # The second try got no further than its first barrier.
-        assert codes(await ask(agent, "list")) == ["schedule-1", "schedule-2"]
+        # Neither try got any further than its first barrier.
+        assert codes(await ask(agent, "list")) == ["schedule-1"]
 
     run(tmp_path, work)
-    assert active(tmp_path) == ["schedule-1", "schedule-2"]
+    assert active(tmp_path) == ["schedule-1"]
+
+
+def test_a_log_that_came_back_wakes_the_reminders_that_waited_for_it(tmp_path: Path) -> None:
+    async def work(clock: SimulatedClock) -> None:
+        async with host(tmp_path, clock) as program:
+            agent = await program.agents.create("s")
+            await create(agent, "a")
+            (path,) = tmp_path.rglob("session.jsonl.zstd")  # noqa: ASYNC240 - time is simulated
+            aside = path.rename(path.with_name("log.bak"))
+            await asyncio.sleep(700)
+            assert [e.type for e in agent.session.events if e.type == "user/message"] == []
+            aside.rename(path)
+            await asyncio.sleep(61)
+            await agent.when_idle()
+            assert codes(await ask(agent, "list")) == []
+
+    simulate(work)
+    assert [event.type for event in read(tmp_path).events].count("user/message") == 1
 
 
 # --- a disk that is really full, or read only (LOG-12)

@@ -21,7 +21,7 @@ from watchbell.log.verify import verify_events
 from watchbell.storage import logfile
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.storage.layout import log_path
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

@@ -20,6 +20,7 @@ from watchbell.cli.options import (
     ModelOption,
     TimeZoneOption,
     find_settings,
+    require_session_id,
 )
 from watchbell.cli.output import is_dumb, print_line
 from watchbell.cli.pending import PendingReminders
@@ -35,7 +36,12 @@ __all__ = ["chat", "show_beginning"]
 @guarded
 def chat(
     session: Annotated[
-        str, typer.Argument(autocompletion=complete_session, help="Id of the session; a new one is begun.")
+        str,
+        typer.Argument(
+            autocompletion=complete_session,
+            callback=require_session_id,
+            help="Id of the session; a new one is begun.",
+        ),
     ] = "main",
     shown: Annotated[
         int, typer.Option("--history", metavar="N", min=0, help="How many of the last messages to show.")
@@ -54,7 +60,7 @@ def chat(
 
     Ctrl-C cancels the running answer, or clears the line; Ctrl-D leaves.
 
-    When standard input is not a terminal, each of its lines is one turn.
+    When standard input is not a terminal, each of its lines is one turn; then it exits with 1 when one failed.
     """
     settings = find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone).settings
     return run_stoppable(_chat(Program.compose(settings), session, shown, plain=plain or is_dumb()))
@@ -66,6 +72,7 @@ async def _chat(program: Program, session_id: str, shown: int, *, plain: bool) -
             agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
         pending = PendingReminders(agent, host.ctx.clock, program.zone)
         is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        went_well = True
         if is_terminal and not plain:
             from watchbell.cli.chat_terminal import ChatTerminal  # heavy, and only needed here
 
@@ -74,10 +81,10 @@ async def _chat(program: Program, session_id: str, shown: int, *, plain: bool) -
             agent = await terminal.talk()
         else:
             if is_terminal:
-                show_beginning(agent, program, shown, pending, leave="Ctrl-D leaves, /help helps.")
-            agent = await talk_in_lines(agent, program, is_terminal=is_terminal)
+                show_beginning(agent, program, shown, pending)
+            agent, went_well = await talk_in_lines(agent, program, is_terminal=is_terminal)
         print_line(PendingReminders(agent, host.ctx.clock, program.zone).describe(), style="dim")
-    return 0
+    return 0 if went_well or is_terminal else 1
 
 
 def show_beginning(
@@ -85,8 +92,6 @@ def show_beginning(
     program: Program,
     shown: int,
     pending: PendingReminders,
-    *,
-    leave: str = "Ctrl-C cancels an answer, Ctrl-D leaves, /help helps.",
 ) -> None:
     """Show the last pieces of the history, and whom one talks to."""
     pieces, earlier = history(agent.session.events, program.zone, shown)
@@ -96,6 +101,6 @@ def show_beginning(
         print_piece(piece)
     print_line(
         f"Session {agent.id}, answered by {program.model.provider} {program.model.model}. "
-        f"{pending.describe()} {leave}",
+        f"{pending.describe()} Ctrl-C cancels an answer, Ctrl-D leaves, /help helps.",
         style="dim",
     )

@@ -9,11 +9,13 @@ import asyncio
 import os
 import sys
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from watchbell.cli.conversation import Piece, Printer
+from watchbell.cli.conversation import ENDS, Outlet, Piece, Printer
 from watchbell.cli.output import print_answer
 from watchbell.cli.pending import PendingReminders
+from watchbell.cli.signals import on_interrupt
 from watchbell.cli.talk import Talk
 
 if TYPE_CHECKING:
@@ -23,48 +25,81 @@ if TYPE_CHECKING:
 __all__ = ["talk_in_lines"]
 
 _PROMPT = "> "
+LEAVING = Piece("note", "(Ctrl-D leaves)")
 
 
-async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) -> Agent:
-    """Take standard input line by line to its end; return with whom the talk ended.
+async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) -> tuple[Agent, bool]:
+    """Take standard input line by line to its end; return with whom the talk ended, and whether all went well.
 
-    From a pipe, each line waits for the answers to all before; at a terminal the next may come any time.
+    From a pipe, each line waits for the answers to all before; at a terminal the next may come any time, and
+    Ctrl-C cancels the answer or clears the line, which the terminal itself does.
+
+    Raises:
+        OSError: Standard output failed; the turn in which it did was carried to its end.
     """
-    screen = _Screen(prompts=is_terminal)
-    talk = Talk(agent, program, screen.show)
-    pending = PendingReminders(agent, agent.ctx.clock, program.zone)
-    await pending.overdue_delivered()
     lines = _Lines(asyncio.get_running_loop())
-    screen.ask()
+    screen = _Screen(prompts=is_terminal)
+    outlet = Outlet(screen.show, on_failure=lines.end)
+    talk = Talk(agent, program, outlet.show)
+
+    def interrupt() -> None:
+        if talk.agent.phase == "turn":
+            talk.agent.cancel()
+        else:
+            outlet.show(LEAVING)
+            screen.ask()
+
+    with on_interrupt(interrupt) if is_terminal else nullcontext():
+        await PendingReminders(agent, agent.ctx.clock, program.zone).overdue_delivered()
+        screen.ask()
+        await _take_lines(lines, talk, screen)
+    if outlet.failure is not None:
+        await talk.agent.when_idle()
+    outlet.require()
+    return talk.agent, not screen.has_failed
+
+
+async def _take_lines(lines: _Lines, talk: Talk, screen: _Screen) -> None:
     while (line := await lines.next()) is not None:
+        screen.entered()
         await talk.take(line)
-        if not is_terminal:
+        if not screen.prompts:
             await talk.agent.when_idle()
         elif talk.agent.phase == "idle":
             screen.ask()
-    return talk.agent
 
 
 class _Screen:
-    """Prints pieces, and asks again after what came in between."""
+    """Prints pieces, and asks again after what came in between.
+
+    Attributes:
+        prompts: Whether anybody is asked.
+        has_failed: Whether a turn or a command has.
+    """
 
     def __init__(self, *, prompts: bool) -> None:
-        self._prompts = prompts
+        self.prompts = prompts
+        self.has_failed = False
         self._asked = False
         self._printer = Printer()
 
     def ask(self) -> None:
         """Ask for a line."""
-        if self._prompts:
+        if self.prompts:
             print_answer(_PROMPT)
             sys.stdout.flush()
             self._asked = True
 
-    def show(self, piece: Piece) -> None:
-        """Print a piece; a reminder in the middle of a line begins a new one."""
-        if self._asked and piece.kind == "reminder":
-            print_answer("\n")
+    def entered(self) -> None:
+        """Know that a line was entered, which ended the one with the prompt."""
         self._asked = False
+
+    def show(self, piece: Piece) -> None:
+        """Print a piece; it begins a new line where the prompt, and perhaps half a line, stands."""
+        if self._asked and piece.kind not in (*ENDS, "person"):
+            print_answer("\n")
+            self._asked = False
+        self.has_failed = self.has_failed or piece.kind == "failure"
         self._printer.show(piece)
         sys.stdout.flush()
         if piece.kind == "turn-end":
@@ -77,11 +112,18 @@ class _Lines:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._is_over = False
         threading.Thread(target=self._read, name="watchbell stdin", daemon=True).start()
+
+    def end(self) -> None:
+        """Give no more lines."""
+        self._is_over = True
+        self._lines.put_nowait(None)
 
     async def next(self) -> str | None:
         """Return the next line without its end, None after the last one."""
-        return await self._lines.get()
+        line = await self._lines.get()
+        return None if self._is_over else line
 
     def _read(self) -> None:
         # Not through `sys.stdin`: a thread that waits in its buffer makes the interpreter's shutdown fail.

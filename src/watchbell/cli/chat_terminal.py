@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import is_searching
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.output import Output
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import CompleteStyle
@@ -35,6 +38,7 @@ __all__ = ["ChatTerminal"]
 
 _PROMPT = "> "
 _PREVIEW_ROWS = 6
+_NO_ENDS = ("note", "failure")
 _NOTICE = "yellow"
 
 
@@ -66,6 +70,10 @@ class ChatTerminal:
             input=keys,
             output=screen,
         )
+        for window in self._prompt.layout.find_all_windows():
+            content = window.content
+            if isinstance(content, BufferControl) and content.buffer is self._prompt.default_buffer:
+                window.height = self._draft_height
 
     async def talk(self) -> Agent:
         """Take each line that is entered, until Ctrl-D; return with whom the talk ended."""
@@ -79,15 +87,27 @@ class ChatTerminal:
                 await self._talk.take(line)
 
     def _message(self) -> StyleAndTextTuples:
-        """Return what stands before the line being typed: the unfinished answer, in its rows."""
-        if not self._unfinished:
+        """Return what stands before the line being typed: the unfinished answer, in its rows.
+
+        A line that is entered is drawn once more, for good, and the unfinished answer is not part of it.
+        """
+        if not self._unfinished or self._prompt.app.is_done:
             return [("bold", _PROMPT)]
-        columns = self._prompt.app.output.get_size().columns
+        rows_left, columns = self._prompt.app.output.get_size()
         if self._frame is None:
             rows = chop_cells(escape(self._unfinished).expandtabs(4), max(2, columns - 1))
         else:
             rows = list(self._frame.inside(escape(self._unfinished)))
-        return [("", "\n".join(rows[-_PREVIEW_ROWS:]) + "\n"), ("bold", _PROMPT)]
+        return [
+            ("", "\n".join(rows[-max(1, min(_PREVIEW_ROWS, rows_left // 4)) :]) + "\n"),
+            ("bold", _PROMPT),
+        ]
+
+    def _draft_height(self) -> Dimension:
+        """A long draft scrolls in half of the screen, so that what is printed above it stays in sight."""
+        if self._prompt.app.is_done:
+            return Dimension()
+        return Dimension(max=max(1, self._prompt.app.output.get_size().rows // 2))
 
     def _show(self, piece: Piece) -> None:
         if piece.kind == "answer":
@@ -95,7 +115,8 @@ class ChatTerminal:
             for line in lines:
                 self._print_answer(line)
         else:
-            if self._unfinished:
+            # What a command says in the middle of an answer stands above its last line; `answer-end` ends it.
+            if self._unfinished and piece.kind not in _NO_ENDS:
                 unfinished, self._unfinished = self._unfinished, ""
                 self._print_answer(unfinished)
             self._show_whole(piece)
@@ -123,7 +144,7 @@ class ChatTerminal:
     def _bind_keys(self) -> KeyBindings:
         keys = KeyBindings()
 
-        @keys.add("c-c", eager=True)
+        @keys.add("c-c", eager=True, filter=~is_searching)  # else it ends the search
         def _(event: KeyPressEvent) -> None:
             agent = self._talk.agent
             if agent.phase == "turn":

@@ -14,7 +14,7 @@ import typer
 
 from watchbell.cli.options import find_settings
 from watchbell.errors import SettingsError, ZoneDataError
-from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, build_model
+from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, build_model, expand_user
 from watchbell.storage.config import read_config
 from watchbell.storage.layout import LOG_NAMES, find_logs_below, sessions_root
 from watchbell.storage.survey import file_mode, find_strays
@@ -61,17 +61,22 @@ def check_settings(home: Path | None, config: Path | None) -> tuple[Settings | N
     """Return the settings, None when they cannot be used; the home; and what there is to say."""
     chosen = config or Path(os.environ.get("WATCHBELL_CONFIG") or "")
     start = home or Path(os.environ.get("WATCHBELL_HOME") or DEFAULT_HOME)
-    file = (start / CONFIG_NAME if chosen == Path() else chosen).expanduser().absolute()
-    findings = list(_check_file(file))
+    findings: list[Finding] = []
     try:
+        start = expand_user(start)
+        file = expand_user(start / CONFIG_NAME if chosen == Path() else chosen).absolute()
+        findings += _check_file(file)
         settings = find_settings(home, config).settings
     except (SettingsError, ZoneDataError, typer.BadParameter) as error:
         findings.append(Finding("problem", "settings", str(error)))
-        return None, start.expanduser().absolute(), findings
+        return None, start.absolute(), findings
     try:
         build_model(settings)
     except SettingsError as error:
         findings.append(Finding("problem", "settings", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the report
+        text = f"the model cannot be made ready: {type(error).__name__}: {error}"
+        findings.append(Finding("problem", "settings", text))
     return settings, settings.home, findings
 
 

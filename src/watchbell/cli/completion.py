@@ -15,8 +15,8 @@ from watchbell.host.settings import load_settings
 
 __all__ = ["complete_session"]
 
-# The shells part words at other characters, and would need quotes.
-_PLAIN = re.compile(r"[\w@%+=.,/-]+")
+# The shells part words at other characters, and would need quotes; what begins with a dash would be an option.
+_PLAIN = re.compile(r"(?!-)[\w@%+=.,/-]+")
 
 
 def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:

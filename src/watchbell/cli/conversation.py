@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
 from typing import Any, Literal
 
@@ -18,10 +18,21 @@ from watchbell.models.sentences import decode_frame
 from watchbell.schedule.framing import PLUGIN_NAME
 from watchbell.schedule.protocol import decode_instant
 
-__all__ = ["ENDS", "Conversation", "Due", "Piece", "Printer", "history", "is_reminder", "print_piece"]
+__all__ = [
+    "ENDS",
+    "Conversation",
+    "Due",
+    "Outlet",
+    "Piece",
+    "Printer",
+    "history",
+    "is_reminder",
+    "print_piece",
+]
 
 Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "turn-end"]
 
+_MESSAGES = frozenset({"user/message"})
 _STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
 _ARGUMENTS_SHOWN = 90
 _LABELS = {"person": "you> ", "note": "", "failure": ""}
@@ -70,10 +81,12 @@ class Conversation:
 
     Args:
         zone: The zone that due times are told in; None for this computer's.
+        log: Where the events are from; a reminder that a turn takes up again is shown from there once more.
     """
 
-    def __init__(self, zone: tzinfo | None) -> None:
+    def __init__(self, zone: tzinfo | None, log: EventLog | None = None) -> None:
         self._zone = zone
+        self._log = log
         self._calls: dict[str, str] = {}
         self._streams = False
 
@@ -94,9 +107,7 @@ class Conversation:
                 case "tool/result":
                     yield from self._read_result(surface_message(event))
                 case "watchbell/take-up":
-                    yield Piece(
-                        "note", f"(answering again: the turn was cut off; try {event.data['attempt']})"
-                    )
+                    yield from self._read_take_up(event.data)
                 case "turn/end":
                     yield from self._read_end(event.data["reason"])
                 case _:
@@ -112,6 +123,14 @@ class Conversation:
                 moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
                 dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
             yield Piece("reminder", dues=tuple(dues))
+
+    def _read_take_up(self, take_up: dict[str, Any]) -> Iterator[Piece]:
+        yield Piece("note", f"(answering again: the turn was cut off; try {take_up['attempt']})")
+        for event in () if self._log is None else self._log.select_back(_MESSAGES):
+            message = surface_message(event)
+            if message.id == take_up["messageId"]:
+                yield from self._read_message(message, event.time)
+                return
 
     def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
         if chunk.get("type") == "text-delta" and chunk["text"]:
@@ -150,6 +169,39 @@ class Conversation:
         if ends or self._streams:
             self._streams = False
             yield Piece("answer-end")
+
+
+class Outlet:
+    """Passes pieces on until standard output fails; the turn that they tell of goes on.
+
+    Attributes:
+        failure: What output failed with first, None while it works.
+    """
+
+    def __init__(
+        self, show: Callable[[Piece], None], *, on_failure: Callable[[], None] = lambda: None
+    ) -> None:
+        self.failure: OSError | None = None
+        self._show = show
+        self._on_failure = on_failure
+
+    def show(self, piece: Piece) -> None:
+        """Show a piece, or nothing any more."""
+        if self.failure is None:
+            try:
+                self._show(piece)
+            except OSError as error:
+                self.failure = error
+                self._on_failure()
+
+    def require(self) -> None:
+        """Raise what output failed with, if it did.
+
+        Raises:
+            OSError: That.
+        """
+        if self.failure is not None:
+            raise self.failure
 
 
 class Printer:
@@ -197,7 +249,7 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
     """Return the last pieces of a stored log, and how many there are before them."""
     shown: deque[Piece] = deque(maxlen=last)
     count = 0
-    for piece in Conversation(zone).read(log.select(_STORED)):
+    for piece in Conversation(zone, log).read(log.select(_STORED)):
         if piece.kind not in ENDS:
             shown.append(piece)
             count += 1

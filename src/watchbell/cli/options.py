@@ -32,6 +32,7 @@ __all__ = [
     "choose_zone",
     "find_settings",
     "inherit_home",
+    "require_session_id",
 ]
 
 
@@ -120,4 +121,20 @@ TimeZoneOption = Annotated[
     str | None,
     typer.Option("--time-zone", metavar="ZONE", help="Your IANA time zone; this computer's by default."),
 ]
-SessionArgument = Annotated[str, typer.Argument(autocompletion=complete_session, help="Id of the session.")]
+
+
+def require_session_id(given: str | None) -> str | None:
+    """Return the id of a session as it was given; None when none was.
+
+    Raises:
+        typer.BadParameter: It is empty.
+    """
+    if given == "":
+        raise typer.BadParameter("the id of a session is not empty")
+    return given
+
+
+SessionArgument = Annotated[
+    str,
+    typer.Argument(autocompletion=complete_session, callback=require_session_id, help="Id of the session."),
+]

@@ -35,6 +35,7 @@ __all__ = [
     "screen_width",
     "shorten",
     "silence_closed_pipe",
+    "silence_failed_output",
     "wrap",
 ]
 
@@ -110,6 +111,14 @@ def silence_closed_pipe() -> None:
         os.close(null)
 
 
+def silence_failed_output() -> None:
+    """When standard output cannot take what is left for it: let the interpreter's last flush go nowhere."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        silence_closed_pipe()
+
+
 def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
     """Print text, made safe, and end the line; on a terminal it is parted between words where that ends."""
     lines = escape(text, multiline=multiline).split("\n")
@@ -154,7 +163,7 @@ def print_answer(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print `watchbell: <text>`, made safe, as one line on standard error."""
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # then there is nobody to tell
         print(f"watchbell: {escape(text)}", file=sys.stderr, flush=True)  # noqa: T201 - the one place for it
 
 

@@ -16,6 +16,7 @@ from watchbell.cli.options import (
     TimeZoneOption,
     choose_zone,
     find_settings,
+    require_session_id,
 )
 from watchbell.cli.output import (
     can_print,
@@ -47,7 +48,11 @@ __all__ = ["reminders"]
 def reminders(
     session: Annotated[
         str | None,
-        typer.Argument(autocompletion=complete_session, help="Id of the session; all when omitted."),
+        typer.Argument(
+            autocompletion=complete_session,
+            callback=require_session_id,
+            help="Id of the session; all when omitted.",
+        ),
     ] = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Draw what is coming.")] = False,
     time_zone: TimeZoneOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchbell.cli.compose import Program
-from watchbell.cli.conversation import Conversation, Printer, is_reminder
+from watchbell.cli.conversation import Conversation, Outlet, Printer, is_reminder
 from watchbell.cli.guard import guarded
 from watchbell.cli.options import (
     BaseUrlOption,
@@ -27,9 +27,10 @@ from watchbell.cli.signals import run_stoppable
 from watchbell.log.transcript import surface_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from watchbell.agent.agent import Agent
+    from watchbell.log.events import Event
 
 __all__ = ["run"]
 
@@ -65,18 +66,20 @@ async def _run(program: Program, session_id: str, text: str, *, wait: bool, as_j
         with Progress(f"Opening session {session_id}"):
             agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
         opened_at = len(agent.session.events)
+        outlet = Outlet(Printer().show)
         if not as_json:
-            conversation, printer = Conversation(program.zone), Printer()
-            agent.session.observe(lambda events: printer.show_all(conversation.read(events)))
+            _show_events(agent, program, outlet)
         pending = PendingReminders(agent, host.ctx.clock, program.zone)
         if not await pending.overdue_delivered():
             print_error("warning: overdue reminders could not be delivered yet; they stay pending")
         message = agent.followup(text, source=program.person)
         await agent.when_idle()
+        outlet.require()
         if wait:
             if pending.records() and not as_json:
                 print_line(f"Waiting. {pending.describe()}", style="dim")
             await pending.one_shots_delivered()
+            outlet.require()
         answer, ended = _answer_to(agent, message.id, opened_at)
         if as_json:
             delivered = list(_delivered(agent, opened_at))
@@ -85,6 +88,17 @@ async def _run(program: Program, session_id: str, text: str, *, wait: bool, as_j
         else:
             print_line(pending.describe(), style="dim")
         return 0 if ended["kind"] in ("completed", "max-tokens") else 1
+
+
+def _show_events(agent: Agent, program: Program, outlet: Outlet) -> None:
+    """Have all that happens in the session from now on shown."""
+    conversation = Conversation(program.zone, agent.session.events)
+
+    def on_events(events: Sequence[Event]) -> None:
+        for piece in conversation.read(events):
+            outlet.show(piece)
+
+    agent.session.observe(on_events)
 
 
 def _answer_to(agent: Agent, message_id: str, start: int) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from watchbell.cli.verify import Verdict, verify_log
 from watchbell.clock import wall_ms
 from watchbell.errors import LogError, ScheduleLogError
 from watchbell.storage.layout import unescape_session_id
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 from watchbell.storage.survey import Holder, find_holder, find_side_files
 
 __all__ = ["SessionFacts", "check_session"]

@@ -24,7 +24,8 @@ SLASH = "/"
 
 async def run_command(talk: Talk, line: str) -> None:
     """Run a command, and show what it has to say."""
-    name, _, rest = line.strip().partition(" ")
+    name, *parts = line.split(maxsplit=1)
+    rest = "".join(parts)
     entry = COMMANDS.get(name.lower())
     if entry is not None:
         await entry[2](talk, rest.strip())

@@ -57,7 +57,7 @@ class Talk:
         await left.aclose()
 
     def _listen(self) -> Callable[[], None]:
-        conversation = Conversation(self.program.zone)
+        conversation = Conversation(self.program.zone, self.agent.session.events)
 
         def on_events(events: Sequence[Event]) -> None:
             for piece in conversation.read(events):

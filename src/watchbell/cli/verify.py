@@ -19,7 +19,7 @@ from watchbell.errors import CorruptLogError, ScheduleLogError, UnsupportedLogEr
 from watchbell.log.verify import verify_events
 from watchbell.storage.base import StoredLog
 from watchbell.storage.layout import find_logs_below
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 __all__ = ["Verdict", "verify", "verify_log"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from watchbell.log.events import Message, TextBlock
@@ -14,7 +15,7 @@ from watchbell.log.transcript import surface_message
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import StepPlan
@@ -56,7 +57,7 @@ class TimeContextPlugin:
 
         async def prepare(agent: Agent, plan: StepPlan) -> None:
             if plan.accepted:
-                zone = _latest_zone(agent, plan) or self._time_zone
+                zone = _latest_zone(agent, plan, self._zones) or self._time_zone
                 text = render_time_context(ctx.clock.now_ms(), zone, self._zones)
                 plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
 
@@ -72,14 +73,14 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
 
     Args:
         now_ms: Wall time, epoch milliseconds.
-        time_zone: The user's zone; None, or one that is not in `zones`, makes the text say that it is
-            unknown.
+        time_zone: The user's zone; None, one that is not in `zones`, or one whose local time is outside the
+            calendar, makes the text say that it is unknown.
         zones: Where the zone is looked up.
     """
     now = _EPOCH + timedelta(seconds=now_ms // 1000)
-    zone = None if time_zone is None else zones.find(time_zone)
-    utc = f"now_utc: {now:%Y-%m-%dT%H:%M:%SZ}"
-    if zone is None:
+    local = _local_time(now, time_zone, zones)
+    utc = f"now_utc: {now.replace(tzinfo=None).isoformat()}Z"
+    if local is None:
         return "\n".join(
             (
                 "[TIME CONTEXT]",
@@ -88,7 +89,6 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
                 "time_zone: unknown; ask the user for it before a local time is meant",
             )
         )
-    local = now.astimezone(zone)
     return "\n".join(
         (
             "[TIME CONTEXT]",
@@ -100,14 +100,26 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
     )
 
 
-def _latest_zone(agent: Agent, plan: StepPlan) -> str | None:
-    """Return the zone that a person last gave: in the messages that enter now, else in the log."""
-    for message in reversed(plan.accepted):
-        if message.is_from_person and isinstance(message.source.get(TIME_ZONE_KEY), str):
-            return message.source[TIME_ZONE_KEY]
+def _local_time(now: datetime, time_zone: str | None, zones: ZoneTable) -> datetime | None:
+    zone = None if time_zone is None else zones.find(time_zone)
+    try:
+        return None if zone is None else now.astimezone(zone)
+    except OverflowError:  # in the calendar's first and last hours
+        return None
+
+
+def _latest_zone(agent: Agent, plan: StepPlan, zones: ZoneTable) -> str | None:
+    """Return the known zone that a person last gave: in the messages that enter now, else in the log."""
+    given = (message.source for message in reversed(plan.accepted) if message.is_from_person)
+    for source in chain(given, _sources_in_log(agent)):
+        zone = source.get(TIME_ZONE_KEY)
+        if isinstance(zone, str) and zones.find(zone) is not None:
+            return zone
+    return None
+
+
+def _sources_in_log(agent: Agent) -> Iterator[dict[str, Any]]:
+    """Return the sources that may name a zone, newest first."""
     for event in agent.session.events.select_back(_ENTERED):
         if TIME_ZONE_KEY.encode() in bytes(event.raw):
-            zone = surface_message(event).source.get(TIME_ZONE_KEY)
-            if isinstance(zone, str):
-                return zone
-    return None
+            yield surface_message(event).source

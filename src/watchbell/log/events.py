@@ -2,6 +2,8 @@
 
 An `Event` carries its payload as JSON bytes: they are encoded once, when the event is made, and decoded
 only when somebody reads them. Key order in every struct is the order in which it is written.
+
+Longer than other modules: the whole vocabulary stands in one place, as in the document that it follows.
 """
 
 from __future__ import annotations

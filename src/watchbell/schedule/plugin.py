@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from watchbell.errors import ScheduleLogError
+from watchbell.errors import ScheduleLogError, ToolConflictError
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.recovery import derive_missing_dispatches
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from watchbell.context import Context
 
 __all__ = ["SchedulePlugin", "plugin"]
+
+_logger = logging.getLogger("watchbell.schedule")
 
 
 def plugin(*, limits: Limits | None = None, zones: ZoneLookup | None = None) -> SchedulePlugin:
@@ -49,8 +52,17 @@ class SchedulePlugin:
         attached: dict[Agent, Attachment] = {}
 
         def attach(agent: Agent) -> None:
-            if agent.is_root:
+            if not agent.is_root:
+                return
+            try:
                 attached[agent] = Attachment(agent, self._limits, self._zones)
+            except ToolConflictError as error:
+                _logger.error(
+                    "session %s has no reminders, and those that it had are not delivered: %s, or load "
+                    "Schedule only once; then open the session again",
+                    agent.id,
+                    error,
+                )
 
         def detach(agent: Agent) -> None:
             attached.pop(agent, None)

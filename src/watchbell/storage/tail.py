@@ -13,7 +13,7 @@ from watchbell.log.events import Event
 from watchbell.storage.base import TornTail
 from watchbell.storage.frames import read_frames, read_plain
 from watchbell.storage.layout import LOG_NAMES
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 __all__ = ["LogTail"]
 

@@ -117,10 +117,12 @@ class Adversary:
     async def _quiet_process(self) -> None:
         self._hook.calm = True
         await self._start(calm=True)
-        quiet_seconds = 0
+        quiet_seconds, length = 0, -1
         for _ in range(_REST_SECONDS):
             await asyncio.sleep(1)
-            is_quiet = all(agent.phase == "idle" for agent in self.host.agents.live)
+            before, length = length, sum(len(agent.session.events) for agent in self.host.agents.live)
+            # Idle alone is no rest: between two deliveries an agent is idle while the storage confirms.
+            is_quiet = length == before and all(agent.phase == "idle" for agent in self.host.agents.live)
             quiet_seconds = quiet_seconds + 1 if is_quiet else 0
             if quiet_seconds == 3:
                 break

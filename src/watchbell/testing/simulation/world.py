@@ -145,6 +145,9 @@ class _SlowWriter:
             raise
         self._record.note(self._session_id, "written", True)
 
+    def check(self) -> None:
+        self._inner.check()
+
     async def close(self) -> None:
         await self._inner.close()
 
