@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
 from watchbell.agent.inbox import Inbox
+from watchbell.errors import CorruptLogError
 from watchbell.log.events import Draft, Event, Message, StepMark, TextBlock, TurnEnd, TurnStart
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
 from watchbell.tools.function import tool
@@ -174,5 +176,36 @@ def test_a_session_cut_anywhere_opens_and_goes_on(torn: bool) -> None:
                 assert texts(agent)[-1] == "ok"
                 assert agent.phase == "idle"
             require_valid(disk.events("s"))
+
+    run(main)
+
+
+def compacted(place: dict[str, Any]) -> Event:
+    """A summary that stands in place of messages."""
+    summary = Draft("user/message", message("summary", PERSON)).at(2, 1002)
+    return msgspec.structs.replace(summary, surface_op=msgspec.Raw(msgspec.json.encode(place)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Draft("turn/start", []).at(2, 1002),
+        Draft("turn/start", {"turn": "1"}).at(2, 1002),
+        compacted({"op": "replace", "start": 0, "end": 1}),
+    ],
+    ids=["no object", "no number", "a summary of messages that are not there"],
+)
+def test_damage_that_only_the_events_show_is_named_with_its_place(bad: Event) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        disk = MemoryDisk()
+        store(disk, Draft("turn/start", TurnStart(1)), Draft("step/start", StepMark(1, 1)))
+        disk.batches["s"].append((bad,))
+        before = disk.events("s")
+        async with Program(clock, disk=disk) as program:
+            with pytest.raises(CorruptLogError, match="event 2") as caught:
+                await program.host.agents.resume("s")
+            assert caught.value.path == (await program.host.sessions.read("s")).location
+            assert program.host.sessions.live == ()
+        assert disk.events("s") == before
 
     run(main)

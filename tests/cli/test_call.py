@@ -13,6 +13,7 @@ import pytest
 
 from tests.contract.world import World, create_row, run_watchbell
 from watchbell.cli.call import decode_argument_text, decode_clock
+from watchbell.log.events import Draft, StepMark, TurnStart
 from watchbell.log.session import SessionHeader
 from watchbell.storage.jsonl import JsonlStorage
 
@@ -148,6 +149,36 @@ def test_a_damaged_log_is_answered_and_left_alone(own_home: Path, caplog: pytest
             assert str(own_home) not in value["message"]
         assert log.read_bytes() == damaged
     assert f"{log} is damaged at byte" in caplog.text
+
+
+async def _interrupt(home: Path, *drafts: Draft) -> None:
+    storage = JsonlStorage(home, compression="none")
+    writer = await storage.create(SessionHeader(id="s", created_at=0, delegation_depth=0))
+    await writer.write([draft.at(seq, seq) for seq, draft in enumerate(drafts)])
+    await writer.close()
+    await storage.aclose()
+
+
+def test_an_interrupted_turn_is_closed_before_the_calls_own_change_and_only_with_it(own_home: Path) -> None:
+    asyncio.run(_interrupt(own_home, Draft("turn/start", TurnStart(1)), Draft("step/start", StepMark(1, 1))))
+    cut_off = ["session", "turn/start", "step/start"]
+    run_watchbell("call", "s", "schedule_list")
+    run_watchbell("call", "s", "schedule_create", "{}")
+    assert types_in(own_home) == cut_off
+    printed = run_watchbell("call", "s", "schedule_create", CREATE)
+    assert json.loads(printed.stdout)["id"] == "schedule-1"
+    assert types_in(own_home) == [*cut_off, "step/end", "turn/end", "session/end-seed", "schedule/change"]
+    assert run_watchbell("verify").exit_code == 0
+
+
+def test_an_event_that_an_opening_cannot_read_is_damage_with_its_file(
+    own_home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(_interrupt(own_home, Draft("turn/start", [])))
+    printed = run_watchbell("call", "s", "schedule_list")
+    assert json.loads(printed.stdout)["code"] == "corrupt_schedule_log"
+    (log,) = own_home.rglob("session.jsonl")
+    assert f"{log} is damaged: event 0 (turn/start) is malformed" in caplog.text
 
 
 def test_a_fork_is_called_as_itself(own_home: Path) -> None:

@@ -165,14 +165,19 @@ def test_what_has_a_logs_name_and_is_no_file_is_told_everywhere(
     log.parent.mkdir(parents=True)
     put(log)
     doctor, verify, sessions = watchbell("doctor", "--json"), watchbell("verify"), watchbell("sessions")
-    assert told(doctor, "problem", "no regular file")
+    assert told(doctor, "problem", "not a regular file")
     assert (doctor.code, verify.code, sessions.code) == (1, 1, 1)
-    assert f"{log}: unreadable: what has the name of its log is no regular file" in verify.out
-    assert "no regular file" in sessions.out
+    assert f"{log}: damaged: " in verify.out
+    assert "not a regular file" in verify.out
+    assert "not a regular file" in sessions.out
     assert watchbell("verify", str(log)).code == 1
     opened = watchbell("run", "a", "hello")
     assert opened.code != 0
-    assert "session 'a' could not be opened: what has the name of its log is no regular file" in opened.err
+    assert f"{log} is damaged: " in opened.err
+    assert "not a regular file" in opened.err
+    called = watchbell("call", "a", "schedule_list", "{}", "--create")
+    assert "corrupt_schedule_log" in called.out
+    assert os.listdir(home / "sessions" / "_no-cwd" / "a") == [log.name]  # noqa: PTH208 - names, not paths
 
 
 def test_a_lock_names_its_holder_while_it_lives_and_after_it_was_killed(

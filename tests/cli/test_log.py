@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import FUTURE, Ran, Store, create
+from tests.logs import create as log_create
+from tests.logs import place, units
 from watchbell.log.events import Draft, EndSeed, StepMark, TurnEnd, TurnStart
 
 
@@ -83,6 +85,40 @@ def test_following_shows_what_another_process_appends_and_ends_quietly(
     following.send_signal(2)
     rest, errors = following.communicate(timeout=20)
     assert (rest, errors, following.returncode) == ("", "", 130)
+
+
+def test_following_starts_over_where_a_replaced_log_differs(
+    home: Path, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    parts = units("zstd", [log_create(1)], [log_create(2)])
+    path = place(home, b"".join(parts), session_id="s")
+    following = start("log", "s", "--follow")
+    assert following.stdout is not None
+    assert following.stderr is not None
+    for number in (1, 2):
+        assert f"create schedule-{number}" in following.stdout.readline()
+    other = path.with_name("other")
+    other.write_bytes(b"".join(units("zstd", [log_create(1)], [log_create(7)], [log_create(8)])))
+    other.rename(path)
+    assert "replaced or cut back; it is shown again from event 1 on" in following.stderr.readline()
+    for number in (7, 8):
+        assert f"create schedule-{number}" in following.stdout.readline()
+
+
+def test_following_says_nothing_of_a_copy_that_only_goes_on(
+    home: Path, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    parts = units("zstd", [log_create(1)], [log_create(2)])
+    path = place(home, b"".join(parts[:2]), session_id="s")
+    following = start("log", "s", "--follow")
+    assert following.stdout is not None
+    assert "create schedule-1" in following.stdout.readline()
+    other = path.with_name("other")
+    other.write_bytes(b"".join(parts))
+    other.rename(path)
+    assert "create schedule-2" in following.stdout.readline()
+    following.send_signal(2)
+    assert following.communicate(timeout=20) == ("", "")
 
 
 def test_a_log_is_read_while_another_process_has_it_open(

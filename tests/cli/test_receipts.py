@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every
 from watchbell.log.events import Draft, StepMark, TextBlock, TurnEnd, TurnStart
 from watchbell.log.events import Message as LogMessage
@@ -96,6 +98,16 @@ def test_a_history_that_is_invalid_is_told_of_and_what_can_be_vouched_for_is_sho
     assert ran.code == 1
     assert "stretch" in ran.out
     assert "session 'a': the schedule history is invalid" in ran.err
+
+
+@pytest.mark.parametrize("data", [[], "x", {}])
+def test_a_malformed_event_is_damage_with_its_file(
+    watchbell: Callable[..., Ran], store: Store, data: object
+) -> None:
+    path = store("a", create("schedule-1", "stretch"), *delivered(), Draft("turn/start", data))
+    ran = watchbell("receipts", "a")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == f"watchbell: {path} is damaged: event 3 (turn/start) is malformed\n"
 
 
 def test_a_session_that_is_not_there_is_named_with_similar_ones(

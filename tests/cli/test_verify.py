@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -173,6 +173,35 @@ def test_a_log_that_cannot_be_read_is_told(
     ran = watchbell("verify")
     assert ran.code == 1
     assert "unreadable: Input/output error" in ran.out
+
+
+def test_a_directory_that_cannot_be_read_is_told_and_hides_no_other(
+    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = store("a", *SOUND)
+    closed = store("b", *SOUND, cwd="/x").parents[1]
+    original = Path.iterdir
+
+    def look(path: Path) -> Iterator[Path]:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path)
+
+    monkeypatch.setattr(Path, "iterdir", look)
+    verify, sessions, reminders, doctor = map(watchbell, ("verify", "sessions", "reminders", "doctor"))
+    assert (verify.out, verify.err) == (
+        f"{sound}: sound, 1 events\n",
+        f"watchbell: {closed}: Permission denied\n",
+    )
+    listed = json.loads(watchbell("sessions", "--json").out)
+    assert sorted((row["id"], row["log"], row["failure"]) for row in listed) == [
+        ("", str(closed), f"{closed} cannot be read: Permission denied"),
+        ("a", str(sound), None),
+    ]
+    assert "schedule-1" in reminders.out
+    assert reminders.err == f"watchbell: {closed} cannot be read: Permission denied\n"
+    assert f"{closed} cannot be read: Permission denied" in doctor.out
+    assert [ran.code for ran in (verify, sessions, reminders, doctor)] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("compression", BOTH)

@@ -524,3 +524,25 @@ OTHERS = st.tuples(st.just("schedule/change"), JSON | SURROGATES)
 def test_whatever_is_written_is_read_back(drafts: list[tuple[tuple[str, Any], int]]) -> None:
     events = [Draft(*payload).at(seq, time) for seq, (payload, time) in enumerate(drafts)]
     assert read_back(encode_rows(events)) == events
+
+
+# --- values
+
+
+def test_a_payload_of_more_values_than_memory_has_room_for_is_damage() -> None:
+    values = b"[" + b'[],"",' * 499_999 + b"1"
+    assert decode_row(b'{"type":"turn/start","seq":0,"time":5,"data":%s]}' % values).seq == 0
+    with pytest.raises(CorruptLogError, match="more than 1000000 values"):
+        decode_row(b'{"type":"turn/start","seq":0,"time":5,"data":%s,1]}' % values)
+
+
+def test_text_may_hold_any_number_of_brackets_and_commas() -> None:
+    text = "[{," * 1_000_000
+    assert decode_row(changed(ROW, data={"turn": 1, "text": text + '"'})).seq == 0
+
+
+@pytest.mark.parametrize("number", ["1" * 5_000, "-" + "1" * 5_000, "1e999", "-1e999"])
+def test_a_number_too_large_for_any_reader_is_read_as_none(number: str) -> None:
+    row = decode_row(b'{"type":"turn/start","seq":0,"time":5,"data":{"x":[%s,2.5,7]}}' % number.encode())
+    assert isinstance(row, Event)
+    assert row.data == {"x": [None, 2.5, 7]}

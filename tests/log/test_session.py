@@ -15,6 +15,7 @@ from watchbell.log.session import MAX_ROW_BYTES, Session, SessionHeader
 from watchbell.log.values import MAX_NESTING
 
 HEADER = SessionHeader(id="a", created_at=0, delegation_depth=0)
+SAID: dict[str, Any] = {"id": "m", "role": "user", "source": {"kind": "user"}, "content": []}
 
 
 def begin(*earlier: str, reported: list[Exception] | None = None) -> Session:
@@ -43,10 +44,12 @@ def test_appended_events_get_the_next_seqs_and_the_clocks_time() -> None:
 def test_an_events_row_has_the_keys_of_the_format_in_their_order() -> None:
     session = begin()
     session.append("tool/call", {"callId": "c"})
-    result = session.append("tool/result", {"x": "é"}, source_event_seqs=(0,), surface_op="append")
+    message = {"id": "é", "role": "user", "source": {}, "content": []}
+    result = session.append("tool/result", {"message": message}, source_event_seqs=(0,), surface_op="append")
     own = session.append("watchbell/take-up", {"messageId": "m", "attempt": 1})
     assert msgspec.json.encode(result).decode() == (
-        '{"type":"tool/result","seq":1,"time":1000,"data":{"x":"é"},"sourceEventSeqs":[0],"surfaceOp":"append"}'
+        '{"type":"tool/result","seq":1,"time":1000,"data":{"message":{"id":"é","role":"user","source":{},'
+        '"content":[]}},"sourceEventSeqs":[0],"surfaceOp":"append"}'
     )
     assert msgspec.json.encode(own).decode() == (
         '{"type":"watchbell/take-up","seq":2,"time":1000,"data":{"messageId":"m","attempt":1},"ignorable":true}'
@@ -66,6 +69,29 @@ def deep(levels: int) -> Any:
         (Draft("compaction/start", {}), "does not write"),
         (Draft("", {}), "does not write"),
         (Draft("watchbell/note", {}), "must be ignorable"),
+        (Draft("watchbell/\ud800", {}, ignorable=True), "does not write"),
+        (Draft("watchbell/" + "x" * 1_000, {}, ignorable=True), "does not write"),
+        (Draft("turn/start", {}, time=2**53), "out of range"),
+        (Draft("turn/start", {}, time=-(2**53)), "out of range"),
+        (Draft("turn/start", msgspec.Raw(b"{bad")), "JSON"),
+        (Draft("turn/start", msgspec.Raw(b"{} {}")), "JSON"),
+        (Draft("turn/start", {"x": msgspec.Raw(b"{bad")}), "JSON"),
+        (Draft("turn/start", msgspec.Raw(b'"\xff"')), "utf-8"),
+        (Draft("turn/start", msgspec.Raw(b'{\n"x":%s}' % (b"1" * 5_000))), "digits"),
+        (Draft("turn/start", msgspec.Raw(b'{\n"x":1e999}')), "too large"),
+        (Draft("turn/start", [[]] * 1_000_000), "values"),
+        (Draft("user/message", SAID, (), "append"), "is empty"),
+        (Draft("user/message", SAID, (-1,), "append"), "out of range"),
+        (Draft("user/message", {**SAID, "id": 1}), "no message"),
+        (Draft("user/message", {**SAID, "id": ""}), "without an id"),
+        (Draft("user/message", {**SAID, "role": "system"}), "no message"),
+        (Draft("user/message", {"role": "user", "source": {}, "content": []}), "no message"),
+        (Draft("assistant/message", {"turn": 1, "step": 1, "message": None}), "no message"),
+        (Draft("tool/result", {"message": SAID}, (-1,), "append"), "out of range"),
+        (
+            Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "inserted": [{"id": 5}]}),
+            "no valid event",
+        ),
         (Draft("turn/start", {}, source_event_seqs=(0,)), "surface keys"),
         (Draft("turn/start", {}, surface_op="append"), "surface keys"),
         (Draft("turn/start", object()), "not a JSON value"),
@@ -116,6 +142,18 @@ def test_a_log_that_is_new_or_closed_off_already_gets_no_mark(earlier: tuple[str
     assert not session.end_seed_due
     session.append("turn/start", {"turn": 1})
     assert types(session) == [*earlier, "turn/start"]
+
+
+def test_what_an_opening_left_to_write_goes_before_the_first_batch_alone_and_in_it() -> None:
+    session = begin("turn/start")
+    session.lead([Draft("turn/end", {"turn": 1}), Draft("session/end-seed", {})])
+    assert types(session) == ["turn/start"]
+    batches: list[Sequence[Event]] = []
+    session.observe(batches.append)
+    assert [event.seq for event in session.append_batch([Draft("turn/start", {"turn": 2})])] == [3]
+    session.append("turn/end", {"turn": 2})
+    assert [len(batch) for batch in batches] == [3, 1]
+    assert types(session) == ["turn/start", "turn/end", "session/end-seed", "turn/start", "turn/end"]
 
 
 def test_a_batch_that_places_the_mark_itself_gets_no_other() -> None:

@@ -142,6 +142,7 @@ def test_a_fork_s_inbox_begins_with_what_it_owns() -> None:
     [
         ([turn("start", 2)], "event 0 .turn/start.: expected turn 1, found 2"),
         ([turn("start"), turn("start", 2)], "turn 1 is still open"),
+        ([turn("start"), Draft("session/end-seed", {})], "turn 1 is still open"),
         ([turn("end")], "outside any turn"),
         ([turn("start"), turn("end", 2)], "belongs to turn 2, and turn 1 is open"),
         ([turn("start"), step("start"), turn("end")], "step 1 is still open"),

@@ -17,22 +17,27 @@ from typing import TypeVar
 import pytest
 import zstandard
 
+from watchbell.clock import SystemClock
+from watchbell.context import Context
 from watchbell.errors import (
     CorruptLogError,
     PersistenceError,
+    SessionExistsError,
     SessionLockedError,
     SessionNotFoundError,
     SettingsError,
     UnsupportedLogError,
 )
 from watchbell.log.codec import encode_header, encode_rows
-from watchbell.log.events import Draft, Event
+from watchbell.log.events import Draft, Event, TurnStart
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import LogWriter, StoredLog, TornTail
 from watchbell.storage.files import FileSystem
 from watchbell.storage.frames import encode_frame
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.storage.layout import Compression, log_path
+from watchbell.storage.lock import take_lock
+from watchbell.storage.sessions import Sessions
 
 T = TypeVar("T")
 NOW_MS = 1_796_036_425_007
@@ -612,6 +617,31 @@ def test_a_seed_that_cannot_be_stored_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failure_names_its_session_once(tmp_path: Path) -> None:
+    path = store(tmp_path, 1)
+
+    async def work(storage: JsonlStorage) -> list[str]:
+        told: list[str] = []
+        async with Context() as ctx:
+            sessions = Sessions(ctx, storage, SystemClock())
+            session = await sessions.resume("a")
+            path.rename(path.with_name("aside"))
+            for ending in (sessions.flush(session), sessions.flush(session), sessions.close(session)):
+                with pytest.raises(PersistenceError) as caught:
+                    await ending
+                told.append(str(caught.value))
+                if len(told) == 1:
+                    session.append("turn/start", TurnStart(2))
+        return told
+
+    reason = "the session's log was moved, removed or replaced under the open session"
+    assert use(tmp_path, work) == [
+        f"session 'a' is not safe: {reason}",
+        f"session 'a' could not be stored: {reason}",
+        f"session 'a' was closed, its last 2 events were not stored: {reason}",
+    ]
+
+
 def test_new_directories_and_the_new_name_are_synced_before_the_first_write_is_confirmed(
     tmp_path: Path,
 ) -> None:
@@ -631,16 +661,144 @@ def test_new_directories_and_the_new_name_are_synced_before_the_first_write_is_c
     assert set(synced[1:]) == {tmp_path, home, folder.parent.parent, folder.parent, folder}
 
 
-def test_a_home_that_cannot_be_read_is_an_error_of_persistence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "put",
+    [
+        pytest.param(Path.mkdir, id="directory"),
+        pytest.param(os.mkfifo, id="pipe"),
+        pytest.param(lambda path: path.symlink_to(path), id="link to itself"),
+        pytest.param(lambda path: path.symlink_to("gone"), id="link to nothing"),
+        pytest.param(lambda path: path.symlink_to(path.parent / "pipe"), id="link to a pipe"),
+    ],
+)
+def test_what_is_no_file_is_damage_and_keeps_its_id(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    path = store(tmp_path, 1)
+    os.mkfifo(path.parent / "pipe")
+    path.unlink()
+    put(path)
+    for work in (lambda storage: storage.read("a"), lambda storage: storage.open("a")):
+        with pytest.raises(CorruptLogError, match="not a regular file"):
+            use(tmp_path, work)
+    with pytest.raises(SessionExistsError):
+        use(tmp_path, lambda storage: storage.create(make_header(cwd="/y")))
+    assert [ref.session_id for ref in use(tmp_path, lambda storage: storage.list())] == ["a"]
+
+
+def test_a_log_that_becomes_a_pipe_while_it_is_opened_makes_nobody_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store(tmp_path, 1)
     path.unlink()
-    path.mkdir()
-    with pytest.raises(SessionNotFoundError):
-        load(tmp_path)
-    path.rmdir()
-    path.symlink_to(path)
-    with pytest.raises((SessionNotFoundError, PersistenceError)):
-        load(tmp_path)
+    os.mkfifo(path)
+    original = Path.stat
+    regular = tmp_path.joinpath("regular")
+    regular.touch()
+    monkeypatch.setattr(Path, "stat", lambda self, **kw: original(regular if self == path else self, **kw))
+    for work in (lambda storage: storage.read("a"), lambda storage: storage.open("a")):
+        with pytest.raises(CorruptLogError, match="not a regular file"):
+            use(tmp_path, work)
+
+
+def test_a_directory_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(tmp_path, 1, header=make_header("a", "/x"))
+    closed = store(tmp_path, 1, header=make_header("b", "/y")).parents[1]
+    refuse(monkeypatch, closed)
+    assert [ref.session_id for ref in use(tmp_path, lambda storage: storage.list())] == ["a"]
+    assert f"{closed} cannot be read" in caplog.text
+    assert list(reopen(tmp_path).events) == make_events(0, 1)
+    for work in (
+        lambda storage: storage.read("b"),
+        lambda storage: storage.open("b"),
+        lambda storage: storage.create(make_header("b", "/x")),  # it may well be in there
+    ):
+        with pytest.raises(PersistenceError, match=f"{closed}.*: Permission denied"):
+            use(tmp_path, work)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, closed: Path) -> None:
+    """Let nobody look into a directory, not even who may do everything."""
+
+    def denying(original: Callable[..., T]) -> Callable[..., T]:
+        def look(self: Path, *args: object, **options: object) -> T:
+            if closed in self.parents or (self == closed and original.__name__ == "iterdir"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+            return original(self, *args, **options)
+
+        return look
+
+    for name in ("iterdir", "lstat", "stat"):
+        monkeypatch.setattr(Path, name, denying(getattr(Path, name)))
+
+
+def test_a_fork_that_is_shorter_than_its_seed_is_damaged(tmp_path: Path) -> None:
+    header = SessionHeader(id="a", created_at=1, cwd="/x", seed_length=3, delegation_depth=0)
+    path = store(tmp_path, 2, 3, header=header)
+    assert len(load(tmp_path).events) == 3
+    path.write_bytes(path.read_bytes()[:-1])
+    before = picture(tmp_path)
+    for work in (load, reopen):
+        with pytest.raises(CorruptLogError, match="its seed has 3 events, the log 2"):
+            work(tmp_path)
+    assert picture(tmp_path) == before
+
+
+class Rivals(FileSystem):
+    """Holds the first link until the other first write has looked whether the id is free, if it can."""
+
+    def __init__(self) -> None:
+        self.links = 0
+
+    def link(self, source: Path, target: Path) -> None:
+        self.links += 1
+        if self.links == 1:
+            self.rival = threading.Thread(target=self.compete)
+            self.rival.start()
+            self.rival.join(0.5)
+        super().link(source, target)
+
+    compete: Callable[[], None]
+
+
+@pytest.mark.parametrize(("cwd", "compression"), [("/y", "zstd"), ("/x", "none")])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_of_two_first_writes_of_one_id_one_is_refused_wherever_they_go(
+    tmp_path: Path, cwd: str, compression: Compression, *, is_fork: bool
+) -> None:
+    files = Rivals()
+    refusals: list[str] = []
+
+    async def first_write(storage: JsonlStorage, cwd: str) -> None:
+        try:
+            writer = await storage.create(make_header(cwd=cwd), make_events(0, 1) if is_fork else ())
+            await writer.write(make_events(0, 1))
+            await writer.close()
+        except (PersistenceError, SessionExistsError) as error:
+            refusals.append(str(error))
+
+    def compete() -> None:
+        use(tmp_path, lambda storage: first_write(storage, cwd), compression=compression)
+
+    files.compete = compete
+    use(tmp_path, lambda storage: first_write(storage, "/x"), files=files)
+    files.rival.join()
+    assert len(list((tmp_path / "sessions").glob("*/*/session*"))) == 1
+    assert ["was stored meanwhile" in refusal for refusal in refusals] == [True]
+
+
+def test_a_locked_session_names_who_has_it_and_not_who_is_gone(tmp_path: Path) -> None:
+    if not Path("/proc/locks").exists():
+        pytest.skip("this system does not list its locks")
+    path = store(tmp_path, 1)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    path.with_name("owner").write_text(json.dumps({"pid": ended.pid, "since": "2026-01-01T00:00:00.000Z"}))
+    with path.open("rb") as holder:  # as an opener does that has not read the log yet
+        assert take_lock(holder.fileno())
+        with pytest.raises(SessionLockedError) as caught:
+            reopen(tmp_path)
+    assert (caught.value.holder, caught.value.since) == (os.getpid(), None)
 
 
 # --- calls and cancellation

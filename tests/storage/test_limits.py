@@ -85,6 +85,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         b'{"id":"","role":"user"},',
         b"{}]}}",
     ),
+    "millions of values": lambda: row(OPEN + b"[", b"[],", b"1]}"),
     "millions of keys": lambda: row(b"{", b'"seq":1,', OPEN[1:] + b"1}"),
     "a header of millions": lambda: row(b'{"x":[', b"[],", b"1]}"),
 }

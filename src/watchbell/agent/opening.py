@@ -8,6 +8,7 @@ from watchbell.agent.inbox import Inbox
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, EndSeed
 from watchbell.log.repair import close_open_turn
+from watchbell.log.transcript import check_replacements
 
 if TYPE_CHECKING:
     from watchbell.log.session import Session
@@ -20,7 +21,11 @@ def plan_opening(session: Session) -> list[Draft]:
 
     In order: the closers of an interrupted turn, `session/end-seed` when due, then the messages that
     interrupted turns had claimed but never entered, back at the head of their lists.
+
+    Raises:
+        CorruptLogError: An event that this depends on, or that the conversation does, cannot be read.
     """
+    check_replacements(session.events)
     closers = close_open_turn(session.events)
     log = _with(session.events, closers) if closers else session.events
     returned = Inbox(session.header.owned_from).advance(log).returned()

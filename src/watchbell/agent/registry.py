@@ -8,7 +8,14 @@ from uuid import uuid4
 
 from watchbell.agent.agent import Agent
 from watchbell.agent.opening import plan_opening
-from watchbell.errors import AgentClosedError, PersistenceError, SessionNotFoundError
+from watchbell.errors import (
+    AgentClosedError,
+    CorruptLogError,
+    LogError,
+    PersistenceError,
+    SessionError,
+    SessionNotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +24,18 @@ if TYPE_CHECKING:
     from watchbell.context import Context
     from watchbell.log.session import Session
     from watchbell.models.base import ChatModel
+    from watchbell.storage.sessions import Sessions
 
-__all__ = ["AgentRegistry"]
+__all__ = ["AgentRegistry", "place_damage"]
+
+
+async def place_damage(sessions: Sessions, session_id: str, error: CorruptLogError) -> CorruptLogError:
+    """Return the error for damage that showed in the events of an opened log, with the log's place in it."""
+    try:
+        path = (await sessions.read(session_id)).location
+    except (LogError, PersistenceError, SessionError):
+        path = ""
+    return CorruptLogError(error.reason, path=path or f"the log of session {session_id!r}")
 
 
 class AgentRegistry:
@@ -184,6 +201,9 @@ class AgentRegistry:
             self._live[session.id] = agent
             self._ctx.emit("agent/created", agent)
             agent.start()
+        except CorruptLogError as error:
+            await ctx.aclose()
+            raise await place_damage(self._ctx.sessions, session.id, error) from error
         except BaseException:
             await ctx.aclose()
             raise

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watchbell.agent.opening import plan_opening
+from watchbell.agent.registry import place_damage
 from watchbell.cli.guard import guarded
 from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
 from watchbell.cli.output import print_json
@@ -64,7 +66,7 @@ async def call_tool(
     """Run one call of a Schedule tool on a stored session, and close the session again.
 
     There is no agent, so nothing is delivered and no turn begins: all that enters the log is the call's own
-    `schedule/change`, with the `session/end-seed` that is due before it. Closing `storage` is the caller's.
+    `schedule/change`, with what an opening for work appends before it. Closing `storage` is the caller's.
     `text` holds the arguments as a model would send them. With `create` a session that is not there is begun,
     in the project `cwd` (an absolute path). `limits` and `zones` are those of `schedule.plugin`.
 
@@ -85,6 +87,12 @@ async def call_tool(
             session = await _open(sessions, session_id, create=create, cwd=cwd)
         except CorruptLogError as error:
             return _tell_of_damage(error)
+        try:
+            opening = plan_opening(session)
+        except CorruptLogError as error:
+            return _tell_of_damage(await place_damage(sessions, session_id, error))
+        if opening:
+            session.lead(opening)
         transactions = Transactions(session, sessions, clock, limits or Limits())
         return await _execute(
             ctx, schedule_tools(transactions, zones or ZoneTable(), limits or Limits()), tool, text

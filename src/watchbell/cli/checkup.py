@@ -103,9 +103,15 @@ def check_home(home: Path) -> tuple[dict[str, Any], list[Path], list[Finding]]:
     try:
         mode = file_mode(home)
         facts["mode"] = None if mode is None else f"{mode:04o}"
-        logs = list(find_logs_below(sessions_root(home), 2)) if sessions_root(home).is_dir() else []
+        unread: dict[Path, OSError] = {}
+        if sessions_root(home).is_dir():
+            logs = list(find_logs_below(sessions_root(home), 2, unread))
+        for path, error in unread.items():
+            text = f"{path} cannot be read: {error.strerror or type(error).__name__}"
+            findings.append(Finding("problem", "home", text))
         findings += _check_access(home, facts, mode)
-        findings += _check_contents(home, logs)
+        if not unread:  # else it would stumble over the same directory
+            findings += _check_contents(home, logs)
     except OSError as error:
         findings.append(Finding("problem", "home", f"it cannot be read: {error}"))
     return facts, logs, findings

@@ -26,6 +26,8 @@ from watchbell.storage.tail import LogTail
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from watchbell.log.eventlog import EventLog
+
 __all__ = ["log", "summarize"]
 
 POLL_SECONDS = 0.2
@@ -66,12 +68,23 @@ async def _print(home: Path, session: str, types: tuple[str, ...], *, follow: bo
 
 
 async def _follow(tail: LogTail, types: tuple[str, ...], *, as_json: bool) -> None:
-    count = 0
+    shown, count = tail.events, 0
     while True:
         if tail.read():
-            _print_events(tail.events.span(count), types, as_json=as_json)
-            count = max(count, len(tail.events))
+            if tail.events is not shown:
+                same = _common(shown, tail.events, count)
+                if same < count:
+                    print_error(f"the log was replaced or cut back; it is shown again from event {same} on")
+                shown, count = tail.events, same
+            _print_events(shown.span(count), types, as_json=as_json)
+            count = len(shown)
         await asyncio.sleep(POLL_SECONDS)
+
+
+def _common(before: EventLog, after: EventLog, count: int) -> int:
+    """Return how many of the first `count` events, which were shown, the log still begins with."""
+    pairs = zip(before.span(0, count), after, strict=False)
+    return next((number for number, (old, new) in enumerate(pairs) if old != new), min(count, len(after)))
 
 
 def _print_events(events: Iterable[Event], types: tuple[str, ...], *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionA
 from watchbell.cli.output import print_error, print_json, print_line, print_table, shorten
 from watchbell.cli.stored import fold_reminders, open_store, read_one
 from watchbell.cli.times import render_utc
-from watchbell.errors import ScheduleLogError
+from watchbell.errors import CorruptLogError, ScheduleLogError
 from watchbell.schedule.outcomes import Delivery, derive_deliveries
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def receipts(
     Exits with 1 when the session's reminders cannot be read to their end.
     """
     stored = asyncio.run(_read(home, session))
-    deliveries = derive_deliveries(stored.events, stored.header.owned_from)
+    try:
+        deliveries = derive_deliveries(stored.events, stored.header.owned_from)
+    except CorruptLogError as error:
+        raise CorruptLogError(error.reason, path=stored.location) from error
     if as_json:
         print_json(list(map(_row, deliveries)))
     elif not deliveries:

@@ -114,7 +114,8 @@ def _list(readings: list[Reading], zone: tzinfo | None) -> tuple[list[dict[str, 
     failures: list[str] = []
     for reading in readings:
         if reading.log is None:
-            failures.append(f"session {reading.ref.session_id!r}: {reading.failure}")
+            about = f"session {reading.ref.session_id!r}: " if reading.ref.session_id else ""
+            failures.append(f"{about}{reading.failure}")
             continue
         try:
             records = list(fold_reminders(reading.log).records)

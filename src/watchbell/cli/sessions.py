@@ -75,7 +75,7 @@ def _count(records: Any) -> dict[str, int]:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     if "events" not in row:
-        return [shorten(row["id"]), "-", "-", "-", row["failure"]]
+        return [shorten(row["id"] or "-"), "-", "-", "-", row["failure"]]
     reminders = row["reminders"]
     if reminders is None:
         told = "invalid"

@@ -14,6 +14,7 @@ from watchbell.errors import LogError, PersistenceError, SessionNotFoundError
 from watchbell.schedule.state import ScheduleState
 from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
 from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.layout import is_project_directory, unescape_session_id
 
 __all__ = ["Reading", "fold_reminders", "open_store", "read_every", "read_one"]
 
@@ -27,7 +28,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_store(home: Path) -> AsyncGenerator[SessionPersistence]:
+async def open_store(home: Path) -> AsyncGenerator[JsonlStorage]:
     """Give the store of a home, for reading; one that is not there holds nothing."""
     store = JsonlStorage(home)
     try:
@@ -36,9 +37,12 @@ async def open_store(home: Path) -> AsyncGenerator[SessionPersistence]:
         await store.aclose()
 
 
-async def read_every(store: SessionPersistence) -> AsyncIterator[Reading]:
-    """Read all sessions, in order of id; one that vanishes meanwhile is left out."""
-    refs = await store.list()
+async def read_every(store: JsonlStorage) -> AsyncIterator[Reading]:
+    """Read all sessions, in order of id; one that vanishes meanwhile is left out.
+
+    A directory that cannot be read comes last: as the session whose folder it is, else as one without an id.
+    """
+    refs, unread = await store.find_all()
     with Progress("Reading sessions") as progress:
         for number, ref in enumerate(refs):
             progress.tell(f"Reading session {number + 1} of {len(refs)}")
@@ -48,6 +52,10 @@ async def read_every(store: SessionPersistence) -> AsyncIterator[Reading]:
                 continue
             except (LogError, PersistenceError) as error:
                 yield Reading(ref, None, str(error))
+    for path, reason in unread.items():
+        is_folder = is_project_directory(path.parent.name)
+        session_id = (unescape_session_id(path.name) if is_folder else None) or ""
+        yield Reading(SessionRef(session_id, str(path)), None, f"{path} cannot be read: {reason}")
 
 
 async def read_one(store: SessionPersistence, session_id: str) -> StoredLog:

@@ -137,12 +137,14 @@ def _find(paths: Iterable[Path], *, is_home: bool) -> tuple[list[Path], list[str
     logs: dict[Path, None] = {}
     failures: list[str] = []
     for path in paths:
+        unread: dict[Path, OSError] = {}
         try:
-            logs.update(dict.fromkeys(find_logs_below(path)))
+            logs.update(dict.fromkeys(find_logs_below(path, failures=unread)))
         except OSError as error:
             # A home that is not there holds nothing.
             if not (is_home and isinstance(error, FileNotFoundError)):
-                failures.append(f"{path}: {error.strerror or type(error).__name__}")
+                unread[path] = error
+        failures += [f"{at}: {error.strerror or type(error).__name__}" for at, error in unread.items()]
     return list(logs), failures
 
 

@@ -9,17 +9,27 @@ at closely.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, InvalidEventError, UnsupportedLogError
+from watchbell.log.checks import (
+    MAX_ROW_BYTES,
+    MAX_SAFE_INTEGER,
+    MESSAGE_TYPES,
+    check_messages,
+    check_place,
+    check_size,
+    check_surface,
+    check_values,
+)
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import CARRIED_TYPES, SURFACE_TYPES, WRITTEN_TYPES, Event
+from watchbell.log.events import CARRIED_TYPES, WRITTEN_TYPES, Event
 from watchbell.log.packing import PACKED_TYPES, decode_packed, pack
-from watchbell.log.session import FORMAT_VERSION, MAX_ROW_BYTES, MAX_SAFE_INTEGER, SessionHeader
+from watchbell.log.session import FORMAT_VERSION, SessionHeader
 from watchbell.log.values import (
     MAX_NESTING,
     decode_json,
@@ -134,12 +144,8 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
-MAX_SOURCES = 1_000_000
-"""Most events that one message can be made from: more never stream in one answer, but fill memory."""
-
 _KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
-_MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
-_PLAIN_TYPES = _KNOWN_TYPES - SURFACE_TYPES - _MESSAGE_TYPES
+_PLAIN_TYPES = _KNOWN_TYPES - MESSAGE_TYPES
 # A row whose brackets nest too deeply, or that is too long, is longer than this.
 _SUSPICIOUS_LENGTH = 2 * MAX_NESTING
 
@@ -181,7 +187,7 @@ def decode_row(line: bytes) -> Row:
     if not line.isascii():
         _check_utf8(line)
     if len(line) > _SUSPICIOUS_LENGTH:
-        _check_size(line)
+        check_size(line)
     return _decode(line)
 
 
@@ -192,6 +198,7 @@ def _decode(line: bytes) -> Row:
         return _decode_packed(line, str(error))
     except msgspec.DecodeError as error:
         return _decode_masked(line, str(error))
+    check_values(event.raw)
     if (
         event.type in _PLAIN_TYPES
         and event.source_event_seqs is UNSET
@@ -223,27 +230,18 @@ def _check_utf8(line: bytes) -> None:
         raise CorruptLogError("a row is not UTF-8") from error
 
 
-def _check_size(line: bytes) -> None:
-    if len(line) > MAX_ROW_BYTES:
-        raise CorruptLogError(f"a line is longer than {MAX_ROW_BYTES} bytes")
-    if nesting_depth(line) > MAX_NESTING:
-        raise CorruptLogError(f"a row is nested deeper than {MAX_NESTING}")
-
-
 def _check_event(event: Event, line: bytes) -> None:
     if event.type in PACKED_TYPES:
         raise CorruptLogError(f"malformed {event.type!r} row")
-    if not (0 <= event.seq <= MAX_SAFE_INTEGER and abs(event.time) <= MAX_SAFE_INTEGER):
-        raise CorruptLogError("seq or time is out of range")
+    check_place(event)
     # As long as its only possible re-encoding: it repeats no key and says nothing twice.
     if len(_encode(event)) != len(line):
         _check_keys(event, line)
     if event.type not in _KNOWN_TYPES and not event.ignorable:
         raise UnsupportedLogError(_describe_unknown(event.type))
-    if event.source_event_seqs is not UNSET or event.surface_op is not UNSET:
-        _check_surface(event)
-    if event.type in _MESSAGE_TYPES:
-        _check_messages(event)
+    check_surface(event)
+    if event.type in MESSAGE_TYPES:
+        check_messages(event)
 
 
 def _describe_unknown(name: str) -> str:
@@ -259,64 +257,6 @@ def _check_keys(event: Event, line: bytes) -> None:
         raise CorruptLogError("a row has a key twice")
     if "ignorable" in keys and not event.ignorable:
         raise CorruptLogError("ignorable may only be true")
-
-
-class _Replacement(msgspec.Struct, tag_field="op", tag="replace", forbid_unknown_fields=True):
-    start: int
-    end: int
-
-
-def _check_surface(event: Event) -> None:
-    if event.type not in SURFACE_TYPES:
-        raise CorruptLogError(f"{event.type!r} carries surface keys")
-    try:
-        numbers: list[int] = []
-        if event.source_event_seqs is not UNSET:
-            if bytes(event.source_event_seqs).count(b",") >= MAX_SOURCES:
-                raise CorruptLogError(f"sourceEventSeqs names more than {MAX_SOURCES} events")
-            numbers = msgspec.json.decode(event.source_event_seqs, type=list[int])
-            if not numbers and event.type != "assistant/message":
-                raise CorruptLogError(f"sourceEventSeqs of {event.type!r} is empty")
-        if event.surface_op is not UNSET and bytes(event.surface_op) != b'"append"':
-            place = msgspec.json.decode(event.surface_op, type=_Replacement)
-            numbers += [place.start, place.end]
-    except msgspec.DecodeError as error:
-        raise CorruptLogError(f"malformed surface key: {error}") from error
-    if not all(0 <= number <= MAX_SAFE_INTEGER for number in numbers):
-        raise CorruptLogError("a surface key is out of range")
-
-
-class _Identified(msgspec.Struct, frozen=True, gc=False):
-    id: str | UnsetType = UNSET
-
-
-class _Pending(_Identified, frozen=True, gc=False, kw_only=True):
-    role: Literal["user", "assistant"]  # asked for so that a row holds no more of them than it can
-
-
-class _Carrier(msgspec.Struct):
-    message: _Identified | UnsetType = UNSET
-
-
-class _Inserted(msgspec.Struct):
-    inserted: list[_Pending] = []
-
-
-def _check_messages(event: Event) -> None:
-    """Refuse the messages without an id that an old pre-release wrote."""
-    try:
-        messages: Sequence[_Identified]
-        if event.type == "user/message":
-            messages = [msgspec.json.decode(event.raw, type=_Identified)]
-        elif event.type == "agent/inbox/spliced":
-            messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
-        else:
-            carried = msgspec.json.decode(event.raw, type=_Carrier).message
-            messages = [] if carried is UNSET else [carried]
-    except msgspec.DecodeError as error:
-        raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
-    if any(message.id is UNSET for message in messages):
-        raise UnsupportedLogError("it holds a message without an id, as only a pre-release wrote")
 
 
 # --- lone surrogates -------------------------------------------------------------------------------------

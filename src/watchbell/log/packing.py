@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError
+from watchbell.log.checks import MAX_SAFE_INTEGER
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
-from watchbell.log.session import MAX_SAFE_INTEGER
 from watchbell.log.values import count_strings, mask_surrogates, outer_keys, unmask_surrogates
 
 __all__ = ["PACKED_TYPES", "decode_packed", "pack"]

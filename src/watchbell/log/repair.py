@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watchbell.log.events import (
     Draft,
@@ -81,9 +81,9 @@ def close_open_turn(log: EventLog) -> list[Draft]:
     for event in log.span(turn[0]):
         try:
             if event.type == "turn/start":
-                number = event.data["turn"]
+                number = _count(event.data["turn"])
             elif event.type in ("step/start", "step/end"):
-                step = event.data["step"] if event.type == "step/start" else None
+                step = _count(event.data["step"]) if event.type == "step/start" else None
             else:
                 _track_calls(event, calls)
         except MALFORMED as error:
@@ -94,6 +94,12 @@ def close_open_turn(log: EventLog) -> list[Draft]:
     drafts.append(Draft("turn/end", TurnEnd(number, INTERRUPTED)))
     time = log[-1].time
     return [Draft(d.type, d.data, d.source_event_seqs, d.surface_op, d.ignorable, time) for d in drafts]
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError("not a number")
+    return value
 
 
 def _track_calls(event: Event, calls: dict[str, tuple[str, int | None]]) -> None:

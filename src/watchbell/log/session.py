@@ -7,15 +7,16 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from watchbell.errors import InvalidEventError, SessionClosedError
+from watchbell.errors import CorruptLogError, InvalidEventError, SessionClosedError
+from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, check_surface, check_values
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event
-from watchbell.log.values import MAX_NESTING, nesting_depth
+from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event, Message
+from watchbell.log.transcript import MALFORMED, surface_message
+from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
 
 __all__ = [
     "FORMAT_VERSION",
     "MAX_ROW_BYTES",
-    "MAX_SAFE_INTEGER",
     "Guard",
     "Observer",
     "Session",
@@ -25,11 +26,8 @@ __all__ = [
 FORMAT_VERSION = 0
 """Version of the log format that is read and written."""
 
-MAX_SAFE_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader keeps exact."""
-
-MAX_ROW_BYTES = 64 * 1024 * 1024
-"""Longest row of a log, in bytes (log-format, "Size")."""
+_MAX_NAME = 256
+"""Longest type of an event of our own, in characters."""
 
 Observer = Callable[[Sequence[Event]], None]
 """Called synchronously with each batch right after it entered the log."""
@@ -102,6 +100,7 @@ class Session:
         self._guards: list[Guard] = []
         self._closed = False
         self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
+        self._lead = [Draft("session/end-seed", EndSeed())] if self._end_seed_due else []
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {len(self._log)} events)"
@@ -142,7 +141,7 @@ class Session:
         """Append events that belong together: contiguous, and one unit for every storage.
 
         Returns:
-            The events, in order, without a `session/end-seed` that was put before them.
+            The events, in order, without those that were put before them (`lead`).
 
         Raises:
             InvalidEventError: One of them is not a valid event, or a guard refused the batch. Nothing was
@@ -153,9 +152,10 @@ class Session:
             raise SessionClosedError(f"session {self.id!r} is closed; resume it to go on")
         if not drafts:
             return ()
-        lead = 0
-        if self._end_seed_due and not any(draft.type == "session/end-seed" for draft in drafts):
-            drafts, lead = [Draft("session/end-seed", EndSeed()), *drafts], 1
+        lead = self._lead
+        if any(draft.type == "session/end-seed" for draft in drafts):
+            lead = []
+        drafts = [*lead, *drafts]
         for guard in tuple(self._guards):
             guard(self, drafts)
         now = self._now_ms()
@@ -163,9 +163,17 @@ class Session:
         for event in events:
             _check(event)
         self._log.extend(events)
-        self._end_seed_due = False
+        self._end_seed_due, self._lead = False, []
         self._notify(events)
-        return events[lead:]
+        return events[len(lead) :]
+
+    def lead(self, drafts: Sequence[Draft]) -> None:
+        """Put `drafts` before the first batch that is appended, in place of what is due before it by itself.
+
+        They become part of that batch, with any `session/end-seed` that is due among them. A batch that
+        brings a `session/end-seed` of its own goes without them.
+        """
+        self._lead = list(drafts)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` after each batch; the function returned ends that."""
@@ -213,17 +221,38 @@ def _subscribe(listeners: list[Any], listener: Any) -> Callable[[], None]:
 def _check(event: Event) -> None:
     """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
     own = event.type.startswith(OWN_PREFIX)
-    if event.type not in WRITTEN_TYPES and not own:
-        raise InvalidEventError(f"Watchbell does not write events of type {event.type!r}")
+    if event.type not in WRITTEN_TYPES and not (own and _is_name(event.type)):
+        raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
     if own and not event.ignorable:
         raise InvalidEventError(f"{event.type!r} must be ignorable")
-    surface = event.source_event_seqs is not msgspec.UNSET or event.surface_op is not msgspec.UNSET
-    if surface and event.type not in SURFACE_TYPES:
-        raise InvalidEventError(f"{event.type!r} cannot carry surface keys")
-    raw = memoryview(event.raw)
+    raw = bytes(event.raw)
     sources = event.source_event_seqs
-    length = raw.nbytes + (0 if sources is msgspec.UNSET else memoryview(sources).nbytes)
+    length = len(raw) + (0 if sources is msgspec.UNSET else memoryview(sources).nbytes)
     if length > MAX_ROW_BYTES - 4096:
         raise InvalidEventError(f"{event.type!r} is longer than a row may be ({MAX_ROW_BYTES} bytes)")
-    if nesting_depth(bytes(raw)) >= MAX_NESTING:
+    if nesting_depth(raw) >= MAX_NESTING:
         raise InvalidEventError(f"{event.type!r} is nested deeper than {MAX_NESTING}")
+    try:
+        check_json(raw)
+        check_place(event)
+        check_values(raw)
+        check_surface(event)
+        if event.type in MESSAGE_TYPES:
+            _check_messages(event)
+    except (CorruptLogError, *MALFORMED) as error:
+        reason = error.reason if isinstance(error, CorruptLogError) else error
+        raise InvalidEventError(f"{event.type!r} is no valid event: {reason}") from error
+
+
+def _is_name(type_name: str) -> bool:
+    return type_name.isprintable() and len(type_name) <= _MAX_NAME
+
+
+def _check_messages(event: Event) -> None:
+    """Refuse a message that nobody could take into a conversation."""
+    if event.type in SURFACE_TYPES:
+        messages = [surface_message(event)]
+    else:
+        messages = [Message.from_value(value) for value in event.data["inserted"]]
+    if not all(message.id for message in messages):
+        raise InvalidEventError(f"{event.type!r} has a message without an id")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.events import SURFACE_TYPES, Message
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
     from watchbell.log.events import Event
 
-__all__ = ["MALFORMED", "Transcript", "malformed", "surface_message"]
+__all__ = ["MALFORMED", "Transcript", "check_replacements", "malformed", "surface_message"]
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
 """What reading a payload of another shape than its type's raises."""
@@ -66,16 +66,32 @@ class Transcript:
         return self
 
     def _apply(self, event: Event) -> None:
-        message = surface_message(event)
-        operation: Any = "append"
-        if event.surface_op:
-            operation = decode_json(event.surface_op)
-        match operation:
-            case {"start": int(start), "end": int(end)}:
-                if not 0 <= start <= end <= len(self._messages):
-                    raise CorruptLogError(
-                        f"event {event.seq} replaces messages {start} to {end}, which are not there"
-                    )
-                self._messages[start:end] = [message]
-            case _:
-                self._messages.append(message)
+        start, end = _replaced(event, len(self._messages))
+        self._messages[start:end] = [surface_message(event)]
+
+
+def check_replacements(log: EventLog) -> None:
+    """Make sure that each replacement finds the messages that it replaces, without decoding a message.
+
+    Raises:
+        CorruptLogError: One does not.
+    """
+    length = 0
+    for event in log.select(SURFACE_TYPES):
+        start, end = _replaced(event, length)
+        length += 1 - (end - start)
+
+
+def _replaced(event: Event, length: int) -> tuple[int, int]:
+    """Return which of `length` messages an event's own takes the place of: none at the end when appended."""
+    if not event.surface_op or bytes(event.surface_op) == b'"append"':
+        return length, length
+    match decode_json(event.surface_op):
+        case {"start": int(start), "end": int(end)}:
+            if not 0 <= start <= end <= length:
+                raise CorruptLogError(
+                    f"event {event.seq} replaces messages {start} to {end}, which are not there"
+                )
+            return start, end
+        case _:
+            return length, length

@@ -8,6 +8,7 @@ rare values. Everything else takes the fast path.
 from __future__ import annotations
 
 import json
+import math
 import re
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -18,7 +19,9 @@ from watchbell.errors import InvalidEventError
 
 __all__ = [
     "MAX_NESTING",
+    "check_json",
     "count_strings",
+    "count_values",
     "decode_json",
     "decode_typed",
     "encode_json",
@@ -49,8 +52,11 @@ _STRETCH = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,10000}+', re.
 # One up for what opens, one down (as a signed byte) for what closes; all else is left out.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+_EMPTY = re.compile(rb"\[\s*+\]|\{\s*+\}")
+_MARKS = (b",", b"[", b"{")
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
+_skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def encode_json(value: Any) -> bytes:
@@ -71,6 +77,8 @@ def encode_json(value: Any) -> bytes:
 
 def decode_json(raw: bytes | msgspec.Raw) -> Any:
     """Decode JSON text; of a repeated key the last one wins.
+
+    A number that is too large for any reader becomes None, as JavaScript shows it.
 
     Raises:
         ValueError: The text is not JSON, or is nested too deeply.
@@ -97,6 +105,23 @@ def decode_typed(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
         return msgspec.convert(_decode_slowly(raw), shape)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def check_json(raw: bytes) -> None:
+    """Make sure that bytes are the JSON text of one value, mostly without decoding it.
+
+    Raises:
+        ValueError: They are not. Or they span lines, so that they have to be encoded anew, and hold a number
+            that is too large for that.
+    """
+    if not raw.isascii():
+        raw.decode()
+    try:
+        _skim(raw)
+    except msgspec.DecodeError:
+        _skim(mask_surrogates(raw)[0])
+    if b"\n" in raw:
+        json.loads(raw, parse_float=_require_finite)
 
 
 def mask_surrogates(line: bytes) -> tuple[bytes, bytes]:
@@ -140,6 +165,22 @@ def count_strings(raw: bytes) -> int:
     return sum(_STRINGS.subn(b"", stretch[0])[1] for stretch in _STRETCH.finditer(raw))
 
 
+def count_values(raw: bytes, enough: int) -> int:
+    """Count the values in JSON text, those within others too, without decoding.
+
+    Exact only above `enough`: 0 for text that has too few commas and brackets for more.
+    """
+    if sum(map(raw.count, _MARKS)) < enough:
+        return 0
+    # One value, one more behind each comma, and the first one of each list or object that is not empty.
+    bare = (_STRINGS.sub(b"0", stretch[0]) for stretch in _STRETCH.finditer(raw))
+    return 1 + sum(sum(map(text.count, _MARKS)) - _count_empty(text) for text in bare)
+
+
+def _count_empty(text: bytes) -> int:
+    return sum(1 for _ in _EMPTY.finditer(text))
+
+
 def outer_keys(raw: bytes | msgspec.Raw) -> list[str]:
     """Return the keys of a JSON object, a repeated one again and again, without decoding its values.
 
@@ -181,6 +222,25 @@ def _plain(value: Any) -> Any:
 
 def _decode_slowly(raw: bytes | msgspec.Raw) -> Any:
     try:
-        return json.loads(bytes(raw))
+        return json.loads(bytes(raw), parse_int=_integer, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def _integer(digits: str) -> int | None:
+    try:
+        return int(digits)
+    except ValueError:  # thousands of digits: Python refuses them, and JavaScript reads infinity
+        return None
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _require_finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number

@@ -155,12 +155,11 @@ class _Check:
             case "assistant/message" | "tool/call" | "tool/result":
                 self._require_place(_decode(row.raw, _Place))
                 self._track_call(row)
-            case "request/header":
+            case "session/end-seed":
+                self._require_no_turn()
+            case "request/header" | "request/context":
                 self._require_turn()
-                _require_model(_decode(row.raw, _RequestHeader).header.config)
-            case "request/context":
-                self._require_turn()
-                _require_model(_decode(row.raw, _Config))
+                _require_model(row)
             case "agent/inbox/spliced" if row.seq >= self._owned_from:
                 self._splice(_decode(row.raw, _Splice))
             case _:
@@ -186,8 +185,7 @@ class _Check:
         self._step = None
 
     def _start_turn(self, number: int) -> None:
-        if self.turn is not None:
-            raise CorruptLogError(f"turn {self.turn} is still open")
+        self._require_no_turn()
         if number != self._last_turn + 1:
             raise CorruptLogError(f"expected turn {self._last_turn + 1}, found {number}")
         self.turn = self._last_turn = number
@@ -198,6 +196,10 @@ class _Check:
         if self._step is not None:
             raise CorruptLogError(f"step {self._step} is still open")
         self.turn = None
+
+    def _require_no_turn(self) -> None:
+        if self.turn is not None:
+            raise CorruptLogError(f"turn {self.turn} is still open")
 
     def _require_turn(self, number: int | None = None) -> None:
         if self.turn is None:
@@ -300,6 +302,10 @@ def _check_source(source: _Source) -> None:
         raise CorruptLogError("its message does not say which call it answers")
 
 
-def _require_model(config: _Config) -> None:
+def _require_model(event: Event) -> None:
+    if event.type == "request/header":
+        config = _decode(event.raw, _RequestHeader).header.config
+    else:
+        config = _decode(event.raw, _Config)
     if not (config.provider and config.model):
         raise CorruptLogError("its provider or model is empty")

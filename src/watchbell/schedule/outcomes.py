@@ -12,7 +12,7 @@ import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.log.events import Message
-from watchbell.log.transcript import surface_message
+from watchbell.log.transcript import MALFORMED, malformed, surface_message
 from watchbell.schedule.framing import ReminderKey, derive_key
 from watchbell.schedule.protocol import SCHEDULE_CHANGE, Create, decode_change
 from watchbell.schedule.receipts import ReminderPresentation, derive_receipts
@@ -69,6 +69,9 @@ def derive_deliveries(events: EventLog, seed_length: int) -> list[Delivery]:
     Args:
         events: The session's log.
         seed_length: How many of the first events were the parent's; 0 for a session that is no fork.
+
+    Raises:
+        CorruptLogError: An event is malformed.
     """
     receipts = derive_receipts(events, seed_length)
     progress = _Progress()
@@ -77,8 +80,11 @@ def derive_deliveries(events: EventLog, seed_length: int) -> list[Delivery]:
         if event.seq in receipts:
             receipt = receipts[event.seq]
             found.append((event, receipt, progress.find(receipt)))
-        else:
+            continue
+        try:
             progress.apply(event)
+        except MALFORMED as error:
+            raise malformed(event) from error
     return [
         Delivery(
             event.seq,

@@ -77,7 +77,8 @@ class LogWriter(Protocol):
         Cancellation: a write that has begun is carried to its end before the cancellation passes.
 
         Raises:
-            PersistenceError: It could not be confirmed, or the log is no longer the file that was opened.
+            PersistenceError: It could not be confirmed, or the log is no longer the file that was opened. The
+                message need not name the session.
         """
         ...
 
@@ -109,7 +110,7 @@ class SessionPersistence(Protocol):
 
         Raises:
             SessionNotFoundError: There is none of that id.
-            CorruptLogError: It is damaged.
+            CorruptLogError: It is damaged, or shorter than its header's seed.
             UnsupportedLogError: It needs a newer or another program.
         """
         ...

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 try:
@@ -13,10 +14,12 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["FileSystem", "make_directories", "sync_directory", "sync_names", "write_all"]
+__all__ = ["FileSystem", "alone_in", "make_directories", "sync_directory", "sync_names", "write_all"]
 
 # What a file system answers that does not know the request.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTTY}
+# What a network's file system answers that locks only what is open for writing; a directory never is.
+_NO_LOCKS = _UNSUPPORTED | {errno.EBADF, errno.ENOLCK}
 
 
 class FileSystem:
@@ -63,6 +66,27 @@ def write_all(files: FileSystem, descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[files.write(descriptor, left) :]
+
+
+@contextlib.contextmanager
+def alone_in(files: FileSystem, path: Path) -> Generator[None]:
+    """Keep out everybody else who comes to a directory this way, in any process; waits for them.
+
+    Where directories cannot be locked, nobody is kept out.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(files: FileSystem, path: Path) -> None:

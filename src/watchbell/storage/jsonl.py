@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -25,10 +26,12 @@ from watchbell.storage.base import SessionRef, StoredLog
 from watchbell.storage.files import FileSystem
 from watchbell.storage.layout import Compression, escape_session_id, find_logs, log_path, unescape_session_id
 from watchbell.storage.logfile import Leftover, LogFile, encode_unit
-from watchbell.storage.reading import read_log, require_file
+from watchbell.storage.reading import read_log
 from watchbell.storage.worker import Worker
 
 __all__ = ["JsonlStorage"]
+
+_logger = logging.getLogger("watchbell.storage")
 
 
 class JsonlStorage:
@@ -69,8 +72,18 @@ class JsonlStorage:
         return self._home
 
     async def list(self) -> Sequence[SessionRef]:
-        """See `SessionPersistence.list`; a folder that no session id names is left out."""
-        return await self._worker.run(self._list)
+        """See `SessionPersistence.list`; a folder that no session id names is left out.
+
+        So is what lies in a directory that cannot be read; a warning is logged then.
+        """
+        found, unread = await self.find_all()
+        for path, reason in unread.items():
+            _logger.warning("%s cannot be read, so its sessions are not listed: %s", path, reason)
+        return found
+
+    async def find_all(self) -> tuple[Sequence[SessionRef], dict[Path, str]]:
+        """Name the stored sessions as `list` does, and the directories that cannot be read, each with why."""
+        return await self._worker.run(self._find_all)
 
     async def read(self, session_id: str) -> StoredLog:
         """See `SessionPersistence.read`."""
@@ -94,12 +107,12 @@ class JsonlStorage:
         """See `SessionPersistence.aclose`."""
         self._worker.close()
 
-    def _list(self) -> list[SessionRef]:
-        try:
-            found = [(unescape_session_id(path.parent.name), str(path)) for path in find_logs(self._home)]
-        except OSError as error:
-            raise _translate(error, "the sessions could not be listed") from error
-        return [SessionRef(name, path) for name, path in sorted((n, p) for n, p in found if n is not None)]
+    def _find_all(self) -> tuple[Sequence[SessionRef], dict[Path, str]]:
+        failures: dict[Path, OSError] = {}
+        logs = find_logs(self._home, failures=failures)
+        found = [(unescape_session_id(path.parent.name), str(path)) for path in logs]
+        refs = [SessionRef(name, path) for name, path in sorted((n, p) for n, p in found if n is not None)]
+        return refs, {path: _reason(error) for path, error in failures.items()}
 
     def _read(self, session_id: str) -> StoredLog:
         try:
@@ -112,44 +125,58 @@ class JsonlStorage:
     def _open(self, session_id: str) -> tuple[StoredLog, _JsonlWriter]:
         try:
             path = self._find(session_id)
-            require_file(path)
             stored, log = LogFile.open(self._files, path, session_id, self._now_ms(), self._leftovers)
         except FileNotFoundError as error:
             raise _not_found(session_id) from error
         except OSError as error:
             raise _translate(error, f"session {session_id!r} could not be opened") from error
-        return stored, _JsonlWriter(self._worker, log, path, stored.header.id, len(stored.events))
+        return stored, _JsonlWriter(self._worker, log, path, len(stored.events))
 
     def _create(self, header: SessionHeader, seed: Sequence[Event]) -> _JsonlWriter:
         try:
             path = log_path(self._home, header.id, header.cwd, self._compression)
         except ValueError as error:
             raise SettingsError(str(error)) from error
-        try:
-            taken = next(find_logs(self._home, header.id), None)
-        except OSError as error:
-            raise _translate(error, f"session {header.id!r} could not be created") from error
-        if taken is not None:
-            raise SessionExistsError(f"session {header.id!r} exists already: {taken}")
+        taken, unread = self._search(header.id)
+        if taken:
+            raise SessionExistsError(f"session {header.id!r} exists already: {taken[0]}")
+        if unread:
+            raise PersistenceError(f"session {header.id!r} could not be created: {unread}")
         log = LogFile(self._files, path, self._leftovers)
         publish = partial(self._publish, log, header, path)
-        writer = _JsonlWriter(self._worker, log, path, header.id, publish=publish)
+        writer = _JsonlWriter(self._worker, log, path, publish=publish)
         if seed:
-            writer.write_now(seed)
+            try:
+                writer.write_now(seed)
+            except PersistenceError as error:
+                raise _translate(error, f"session {header.id!r} could not be stored") from error
         return writer
 
     def _publish(self, log: LogFile, header: SessionHeader, path: Path, rows: bytes) -> None:
-        log.withdraw()  # or an earlier try of our own would be found
-        if taken := next(find_logs(self._home, header.id), None):
-            raise PersistenceError(f"a session of this id was stored meanwhile: {taken}")
-        log.publish(encode_unit(path, encode_header(header)) + encode_unit(path, rows), self._now_ms())
+        data = encode_unit(path, encode_header(header)) + encode_unit(path, rows)
+        log.publish(data, self._now_ms(), partial(self._require_free, header.id))
+
+    def _require_free(self, session_id: str) -> None:
+        paths, unread = self._search(session_id)
+        if paths:
+            raise PersistenceError(f"a session of this id was stored meanwhile: {paths[0]}")
+        if unread:
+            raise PersistenceError(unread)
+
+    def _search(self, session_id: str) -> tuple[list[Path], str]:
+        """Return the logs of an id, and where others may be but one cannot look."""
+        failures: dict[Path, OSError] = {}
+        paths = list(find_logs(self._home, session_id, failures))
+        return paths, "; ".join(f"{path}: {_reason(error)}" for path, error in failures.items())
 
     def _find(self, session_id: str) -> Path:
         try:
             escape_session_id(session_id)
         except ValueError as error:
             raise _not_found(session_id) from error
-        paths = list(find_logs(self._home, session_id))
+        paths, unread = self._search(session_id)
+        if not paths and unread:
+            raise PersistenceError(unread)
         if not paths:
             raise _not_found(session_id)
         if len(paths) > 1:
@@ -161,21 +188,22 @@ class JsonlStorage:
 
 
 class _JsonlWriter:
-    """The `LogWriter` of a file; `publish` makes the file with its first rows, None when it is there."""
+    """The `LogWriter` of a file; `publish` makes the file with its first rows, None when it is there.
+
+    Its errors do not name the session: whoever calls it knows which one it is.
+    """
 
     def __init__(
         self,
         worker: Worker,
         log: LogFile,
         path: Path,
-        session_id: str,
         length: int = 0,
         publish: Callable[[bytes], None] | None = None,
     ) -> None:
         self._worker = worker
         self._log = log
         self._path = path
-        self._session_id = session_id
         self._next_seq = length
         self._publish = publish
         self._is_closed = False
@@ -190,7 +218,7 @@ class _JsonlWriter:
             self._require_open()
             self._log.check()
         except OSError as error:
-            raise _translate(error, f"session {self._session_id!r} is not safe") from error
+            raise _translate(error) from error
 
     async def close(self) -> None:
         """See `LogWriter.close`."""
@@ -217,21 +245,24 @@ class _JsonlWriter:
             else:
                 self._publish(rows)
         except OSError as error:
-            raise _translate(error, f"session {self._session_id!r} could not be stored") from error
+            raise _translate(error) from error
         self._publish = None
         self._next_seq = events[-1].seq + 1
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise PersistenceError(f"the log of session {self._session_id!r} is closed")
+            raise PersistenceError("its log is closed")
 
 
 def _not_found(session_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"there is no session {session_id!r}")
 
 
-def _translate(error: OSError, what: str) -> PersistenceError:
+def _translate(error: OSError, what: str = "") -> PersistenceError:
     """Turn the operating system's error into ours, without its paths."""
-    if isinstance(error, PersistenceError):
-        return PersistenceError(f"{what}: {error}")
-    return PersistenceError(f"{what}: {error.strerror or type(error).__name__}")
+    reason = _reason(error)
+    return PersistenceError(f"{what}: {reason}" if what else reason)
+
+
+def _reason(error: OSError) -> str:
+    return str(error) if isinstance(error, PersistenceError) else error.strerror or type(error).__name__

@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -52,6 +54,7 @@ _SAFE = re.compile(r"[A-Za-z0-9._-]")
 _SEPARATORS = re.compile(r"[/\\:]+")
 _ESCAPE = re.compile("~([0-9A-F]{4})")
 _PROJECT_NAME = re.compile(r"--.+--")
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 def escape_session_id(session_id: str) -> str:
@@ -102,23 +105,36 @@ def log_path(home: Path, session_id: str, cwd: str | None, compression: Compress
     return folder / LOG_NAMES[compression]
 
 
-def find_logs(home: Path, session_id: str | None = None) -> Iterator[Path]:
+def find_logs(
+    home: Path, session_id: str | None = None, failures: dict[Path, OSError] | None = None
+) -> Iterator[Path]:
     """Yield the logs that exist, of one session or of all, in order of their paths.
 
     Whatever has a log's name counts, also what is no file and cannot be read.
 
+    Args:
+        home: The home.
+        session_id: Whose logs, all when None.
+        failures: Takes the directories that cannot be read, each with the reason; the others are looked into
+            all the same.
+
     Raises:
-        OSError: A directory cannot be read; one that is not there holds nothing.
+        OSError: Without `failures`, a directory cannot be read; one that is not there holds nothing.
     """
-    for project in _directories(sessions_root(home)):
+    for project in _directories(sessions_root(home), failures):
         if not is_project_directory(project.name):
             continue
-        folders = _directories(project) if session_id is None else (project / escape_session_id(session_id),)
+        if session_id is None:
+            folders = _directories(project, failures)
+        else:
+            folders = [project / escape_session_id(session_id)]
         for folder in folders:
-            yield from (path for name in LOG_NAMES.values() if _exists(path := folder / name))
+            yield from _logs_in(folder, failures)
 
 
-def find_logs_below(path: Path, levels: int = LEVELS) -> Iterator[Path]:
+def find_logs_below(
+    path: Path, levels: int = LEVELS, failures: dict[Path, OSError] | None = None
+) -> Iterator[Path]:
     """Yield the logs in a home, or in any directory of its layout, in order of their paths; a file is itself.
 
     Unlike `find_logs` it also names logs that lie where none belongs.
@@ -126,19 +142,20 @@ def find_logs_below(path: Path, levels: int = LEVELS) -> Iterator[Path]:
     Args:
         path: Where to look.
         levels: How many levels of directories to look into.
+        failures: As for `find_logs`.
 
     Raises:
-        OSError: There is nothing at `path`, or a directory cannot be read.
+        OSError: There is nothing at `path`, or without `failures`, a directory cannot be read.
     """
     if path.name in LOG_NAMES.values() or not path.is_dir():
         path.lstat()
         yield path
         return
-    yield from (log for name in sorted(LOG_NAMES.values()) if _exists(log := path / name))
+    yield from sorted(_logs_in(path, failures))
     if levels:
-        for directory in _directories(path):
+        for directory in _directories(path, failures):
             if directory.name not in LOG_NAMES.values():
-                yield from find_logs_below(directory, levels - 1)
+                yield from find_logs_below(directory, levels - 1, failures)
 
 
 def _escape(text: str) -> str:
@@ -151,12 +168,43 @@ def _escape_units(char: str) -> str:
     return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def _exists(path: Path) -> bool:
-    return path.is_symlink() or path.exists()  # a link that leads nowhere, or to itself, too
-
-
-def _directories(path: Path) -> list[Path]:
+def _logs_in(folder: Path, failures: dict[Path, OSError] | None) -> list[Path]:
     try:
-        return sorted(entry for entry in path.iterdir() if entry.is_dir())
+        return [path for name in LOG_NAMES.values() if _exists(path := folder / name)]
+    except OSError as error:
+        _take_note(folder, error, failures)
+        return []
+
+
+def _directories(path: Path, failures: dict[Path, OSError] | None) -> list[Path]:
+    try:
+        return sorted(entry for entry in path.iterdir() if _is_directory(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        _take_note(path, error, failures)
+        return []
+
+
+def _take_note(path: Path, error: OSError, failures: dict[Path, OSError] | None) -> None:
+    if failures is None:
+        raise error
+    failures.setdefault(path, error)
+
+
+# Not `Path.exists` and `Path.is_dir`: those of newer Pythons answer no when they were not allowed to look.
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()  # a link that leads nowhere, or to itself, is there too
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return False
+        raise

@@ -8,17 +8,26 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from watchbell.errors import PersistenceError, SessionLockedError
 from watchbell.storage.base import StoredLog, TornTail
-from watchbell.storage.files import FileSystem, make_directories, sync_directory, sync_names, write_all
+from watchbell.storage.files import (
+    FileSystem,
+    alone_in,
+    make_directories,
+    sync_directory,
+    sync_names,
+    write_all,
+)
 from watchbell.storage.frames import encode_frame
 from watchbell.storage.layout import LEVELS, OWNER_NAME
-from watchbell.storage.lock import read_owner, take_lock, write_owner
-from watchbell.storage.reading import READ_BYTES, is_compressed, read_open_log
+from watchbell.storage.lock import take_lock, write_owner
+from watchbell.storage.reading import OPEN_FLAGS, READ_BYTES, is_compressed, read_open_log, require_file
+from watchbell.storage.survey import find_holder
 
 __all__ = ["Leftover", "LogFile", "encode_unit"]
 
@@ -76,15 +85,12 @@ class LogFile:
             OSError: It cannot be opened, or its torn tail not be saved.
         """
         log = cls(files, path, leftovers)
-        log._descriptor = files.open(path, os.O_RDWR | os.O_APPEND)
+        require_file(path)
+        log._descriptor = files.open(path, os.O_RDWR | os.O_APPEND | OPEN_FLAGS)
         try:
+            require_file(path, log._descriptor)
             if not take_lock(log._descriptor):
-                owner = read_owner(path.with_name(OWNER_NAME))
-                raise SessionLockedError(
-                    session_id,
-                    holder=None if owner is None else owner.pid,
-                    since=None if owner is None else owner.since,
-                )
+                raise _locked(session_id, path)
             stored = log._load(now_ms)
             write_owner(path.with_name(OWNER_NAME), now_ms)
         except BaseException:
@@ -92,8 +98,14 @@ class LogFile:
             raise
         return stored, log
 
-    def publish(self, data: bytes, now_ms: int) -> None:
+    def publish(self, data: bytes, now_ms: int, require_free: Callable[[], None]) -> None:
         """Make the log, with its header and first batch, durable under its name and locked.
+
+        Args:
+            data: The bytes.
+            now_ms: The time, for `owner`.
+            require_free: Raises PersistenceError when the session's id is taken. Nobody takes it between this
+                and the log's getting its name, whatever the project and the encoding.
 
         Raises:
             OSError: It could not be made and was not; it can be tried again.
@@ -101,7 +113,7 @@ class LogFile:
         self.withdraw()
         made = make_directories(self._files, self._path.parent)
         try:
-            self._publish(data, max(LEVELS, len(made)))
+            self._publish(data, max(LEVELS, len(made)), require_free)
         except OSError:
             for directory in reversed(made):
                 with contextlib.suppress(OSError):
@@ -177,7 +189,7 @@ class LogFile:
             raise PersistenceError("the session's log is closed")
         return self._descriptor
 
-    def _publish(self, data: bytes, levels: int) -> None:
+    def _publish(self, data: bytes, levels: int, require_free: Callable[[], None]) -> None:
         temporary, descriptor = self._open_temporary()
         self._descriptor = descriptor
         try:
@@ -186,7 +198,9 @@ class LogFile:
                 raise PersistenceError("the session's new log is locked by another program")
             write_all(self._files, descriptor, data)
             self._files.fsync(descriptor)
-            self._files.link(temporary, self._path)
+            with alone_in(self._files, self._path.parents[LEVELS - 1]):
+                require_free()
+                self._files.link(temporary, self._path)
             sync_names(self._files, self._path, levels)
             self._check(descriptor, len(data))
         except FileExistsError as error:
@@ -282,6 +296,13 @@ class LogFile:
         if os.fstat(descriptor).st_size != self._length:
             raise PersistenceError("the session's log could not be cut back to its last whole batch")
         self._is_dirty = False
+
+
+def _locked(session_id: str, path: Path) -> SessionLockedError:
+    holder = find_holder(path)
+    if holder is None or not holder.is_live:  # `owner` tells of one that was killed, or it has just let go
+        return SessionLockedError(session_id)
+    return SessionLockedError(session_id, holder=holder.pid, since=holder.since)
 
 
 def _stamp(descriptor: int) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -20,10 +21,21 @@ from watchbell.storage.base import StoredLog, TornTail
 from watchbell.storage.frames import Part, read_frames, read_plain
 from watchbell.storage.layout import LOG_NAMES, escape_session_id, project_directory
 
-__all__ = ["READ_BYTES", "is_compressed", "read_log", "read_open_log", "require_file"]
+__all__ = [
+    "OPEN_FLAGS",
+    "READ_BYTES",
+    "is_compressed",
+    "open_log",
+    "read_log",
+    "read_open_log",
+    "require_file",
+]
 
 READ_BYTES = 1024 * 1024
 """How much of a file is read or copied at a time."""
+
+OPEN_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""To be added when a log is opened: opening a pipe in its place would wait for somebody to write to it."""
 
 
 def read_log(path: Path) -> StoredLog:
@@ -33,9 +45,8 @@ def read_log(path: Path) -> StoredLog:
         CorruptLogError, UnsupportedLogError: As `SessionPersistence.read` says.
         OSError: It cannot be read.
     """
-    require_file(path)
     for attempts_left in (2, 1, 0):
-        with path.open("rb", buffering=READ_BYTES) as file:
+        with open_log(path) as file:
             before = os.fstat(file.fileno())
             try:
                 return read_open_log(path, file)
@@ -48,14 +59,40 @@ def read_log(path: Path) -> StoredLog:
     raise AssertionError("unreachable")
 
 
-def require_file(path: Path) -> None:
-    """Make sure that what has a log's name is a file: opening a pipe would wait for somebody to write to it.
+def open_log(path: Path) -> BinaryIO:
+    """Open a log for reading, without ever waiting for what has its name and is no file.
 
     Raises:
-        OSError: It is none.
+        CorruptLogError: It is no regular file.
+        OSError: It cannot be opened.
     """
-    if (path.is_symlink() or path.exists()) and not path.is_file():
-        raise OSError(errno.EINVAL, "what has the name of its log is no regular file", str(path))
+    require_file(path)
+    descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS)
+    try:
+        require_file(path, descriptor)
+        return os.fdopen(descriptor, "rb", buffering=READ_BYTES)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def require_file(path: Path, descriptor: int | None = None) -> None:
+    """Make sure that what has a log's name, or was opened by it, is a file; that nothing is there is fine.
+
+    Raises:
+        CorruptLogError: It is a directory, a pipe, a link that leads nowhere, or the like.
+        OSError: It cannot be looked at.
+    """
+    try:
+        found = path.stat() if descriptor is None else os.fstat(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        if not path.is_symlink():
+            return
+        raise CorruptLogError("a link that leads nowhere, not a regular file", path=str(path)) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise CorruptLogError("not a regular file", path=str(path))
 
 
 def read_open_log(path: Path, file: BinaryIO) -> StoredLog:
@@ -66,6 +103,7 @@ def read_open_log(path: Path, file: BinaryIO) -> StoredLog:
         parts = read_frames(file, size) if compressed else read_plain(file, size)
         header, events, torn = _fold(parts, lines_have_offsets=not compressed)
         _check_identity(path, header)
+        _check_seed(header, events)
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=str(path), offset=error.offset) from error
     except UnsupportedLogError as error:
@@ -139,6 +177,12 @@ def _check_identity(path: Path, header: SessionHeader) -> None:
         raise CorruptLogError(
             f"wrong identity: it is session {header.id!r}, which belongs into {project}/{folder}", offset=0
         )
+
+
+def _check_seed(header: SessionHeader, events: EventLog) -> None:
+    # A fork gets its name together with its whole seed, so no crash cuts it in there.
+    if header.owned_from > len(events):
+        raise CorruptLogError(f"its seed has {header.owned_from} events, the log {len(events)}")
 
 
 def is_compressed(path: Path) -> bool:

@@ -13,7 +13,7 @@ from watchbell.log.events import Event
 from watchbell.storage.base import TornTail
 from watchbell.storage.frames import read_frames, read_plain
 from watchbell.storage.layout import LOG_NAMES
-from watchbell.storage.reading import read_log
+from watchbell.storage.reading import open_log, read_log
 
 __all__ = ["LogTail"]
 
@@ -36,25 +36,28 @@ class LogTail:
     def read(self) -> bool:
         """Take in what is new; return whether the file has changed since the last look.
 
-        A file that is another one, or was cut, is read from its beginning, into new `events`.
+        A file that is another one, or was cut, is read from its beginning, into new `events`: another object.
 
         Raises:
             CorruptLogError, UnsupportedLogError: What is new is damaged, or needs another program.
             OSError: The file cannot be read.
         """
-        with self._path.open("rb") as file:
+        with open_log(self._path) as file:
             stat = os.fstat(file.fileno())
             seen = stat.st_ino, stat.st_size, stat.st_mtime_ns
             if seen == self._seen:
                 return False
             if self._seen is not None and (stat.st_ino != self._seen[0] or stat.st_size < self._offset):
-                self._offset, self.events = 0, EventLog()
+                self._offset = 0
+            if self._offset == 0:
+                self.events = EventLog()
             self._seen = seen
             try:
                 self._read_on(file, stat.st_size)
             except LogError:
                 read_log(self._path)  # tells what is wrong, and where; or a writer just took back a batch
-                self._seen, self._offset, self.events = None, 0, EventLog()
+                self._seen, self._offset = None, 0
+                return False
         return True
 
     def _read_on(self, file: BinaryIO, size: int) -> None:
