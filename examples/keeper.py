@@ -1,8 +1,8 @@
-"""Keeps sessions open, so that their reminders come on time with no terminal in sight: `keeper.py standup …`.
+"""Keeps sessions open, so that their reminders come on time with no terminal in sight: `keeper.py ID…`.
 
-Whoever is to hear of an answer is told by `tell`; here that is a line for the journal. The host is composed as
-the `watchbell` command does it, with all of its settings. SIGTERM and SIGINT end it: a reminder's turn that runs then is taken up at
-the next start.
+Whoever is to hear of an answer is told by `tell`; here that is a line for the journal. The host is composed
+as the `watchbell` command does it, with all its settings. SIGTERM and SIGINT end it: a reminder's turn that
+runs then is taken up at the next start.
 """
 
 import asyncio

@@ -84,19 +84,24 @@ async def call_tool(
         sessions = Sessions(ctx, storage, clock)
         ctx.defer_async(lambda: _close(sessions))
         try:
-            session = await _open(sessions, session_id, create=create, cwd=cwd)
+            session = await _open_for_work(sessions, session_id, create=create, cwd=cwd)
         except CorruptLogError as error:
             return _tell_of_damage(error)
-        try:
-            opening = plan_opening(session)
-        except CorruptLogError as error:
-            return _tell_of_damage(await place_damage(sessions, session_id, error))
-        if opening:
-            session.lead(opening)
-        transactions = Transactions(session, sessions, clock, limits or Limits())
-        return await _execute(
-            ctx, schedule_tools(transactions, zones or ZoneTable(), limits or Limits()), tool, text
-        )
+        limits, zones = limits or Limits(), zones or ZoneTable()
+        transactions = Transactions(session, sessions, clock, limits)
+        return await _execute(ctx, schedule_tools(transactions, zones, limits), tool, text)
+
+
+async def _open_for_work(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:
+    """Open a session; what recovery has to append goes before the first event of the call."""
+    session = await _open(sessions, session_id, create=create, cwd=cwd)
+    try:
+        opening = plan_opening(session)
+    except CorruptLogError as error:
+        raise await place_damage(sessions, session_id, error) from error
+    if opening:
+        session.lead(opening)
+    return session
 
 
 async def _execute(ctx: Context, tools: Sequence[Tool], tool: str, text: str) -> Any:

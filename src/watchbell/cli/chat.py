@@ -60,7 +60,7 @@ def chat(
 
     Ctrl-C cancels the running answer, or clears the line; Ctrl-D leaves.
 
-    When standard input is not a terminal, each of its lines is one turn; then it exits with 1 when one failed.
+    When standard input is not a terminal, each of its lines is one turn; it exits with 1 when one failed.
     """
     settings = find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone).settings
     return run_stoppable(_chat(Program.compose(settings), session, shown, plain=plain or is_dumb()))

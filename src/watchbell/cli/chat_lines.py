@@ -29,7 +29,7 @@ LEAVING = Piece("note", "(Ctrl-D leaves)")
 
 
 async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) -> tuple[Agent, bool]:
-    """Take standard input line by line to its end; return with whom the talk ended, and whether all went well.
+    """Take standard input line by line to its end; return with whom the talk ended, and whether all is well.
 
     From a pipe, each line waits for the answers to all before; at a terminal the next may come any time, and
     Ctrl-C cancels the answer or clears the line, which the terminal itself does.

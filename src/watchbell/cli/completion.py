@@ -15,7 +15,7 @@ from watchbell.host.settings import load_settings
 
 __all__ = ["complete_session"]
 
-# The shells part words at other characters, and would need quotes; what begins with a dash would be an option.
+# Shells part words at other characters, and would need quotes; a dash would begin an option.
 _PLAIN = re.compile(r"(?!-)[\w@%+=.,/-]+")
 
 

@@ -240,7 +240,7 @@ def _add_environment(found: _Found, env: Mapping[str, str]) -> None:
 
 
 def _find_place(found: _Found) -> tuple[str, str | None, int | None] | None:
-    """Return scheme, host and port of who serves the model as found so far; None when nothing names anyone."""
+    """Return scheme, host and port of who serves the model, as found so far; None when nobody is named."""
     model, base_url = found.values.get("model", OFFLINE), found.values.get("base_url")
     if model == OFFLINE and base_url is None:
         return None

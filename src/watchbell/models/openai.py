@@ -289,7 +289,7 @@ def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, Any]]:
         # Not chained and without its text: that may quote a proxy's password.
         raise SettingsError(
             f"no connection can be made as the environment says ({type(error).__name__}); check HTTP_PROXY, "
-            "HTTPS_PROXY and ALL_PROXY (for a SOCKS proxy: pip install socksio), SSL_CERT_FILE and SSL_CERT_DIR"
+            "HTTPS_PROXY and ALL_PROXY (SOCKS needs: pip install socksio), SSL_CERT_FILE and SSL_CERT_DIR"
         ) from None
     # No connection outlives its answer, so nothing is left to close and nothing belongs to an event loop.
     headers: dict[str, Any] = {"Connection": "close"}
