@@ -277,7 +277,8 @@ def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
         reason = str(error)
         raise SettingsError(f"{origin}: {name}: {reason[:1].lower()}{reason[1:]}") from None
     if name == "time_zone" and converted is not None and ZoneTable().find(converted) is None:
-        raise SettingsError(f"{origin}: time_zone: it is no IANA time zone such as Europe/Berlin, nor UTC")
+        told = repr(converted) if origin.startswith("--") else "time_zone: it"  # elsewhere it may be a secret
+        raise SettingsError(f"{origin}: {told} is no IANA time zone such as Europe/Berlin, nor UTC")
     return converted
 
 
