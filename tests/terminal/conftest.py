@@ -22,6 +22,7 @@ from tests.models.server import Answer, ModelServer
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 PATIENCE_SECONDS = 20.0
+STILL_LOOKS = 10
 # What differs from run to run, each in a form as long as itself where that matters for the layout.
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "YYYY-MM-DD hh:mm:ss"),
@@ -85,6 +86,15 @@ class Terminal:
                 return screen
             assert time.monotonic() < deadline, f"waited in vain for {is_so}:\n{screen}"
             time.sleep(0.03)
+
+    def settled(self, is_so: Callable[[str], bool] | str) -> str:
+        """Wait until the screen is so and stays the same for a while: what is kept of it must be whole."""
+        screen, same = self.until(is_so), 0
+        while same < STILL_LOOKS:
+            time.sleep(0.03)
+            before, screen = screen, self.until(is_so)
+            same = same + 1 if screen == before else 0
+        return screen
 
     def ready(self) -> str:
         """Wait until the prompt is there and nothing was typed."""

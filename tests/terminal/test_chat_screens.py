@@ -42,11 +42,11 @@ def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve, match
     terminal.enter("tell me two lines")
     terminal.until("And an unfinished one")
     terminal.type("a draft")
-    matches("streaming", terminal.until("a draft"))
+    matches("streaming", terminal.settled("a draft"))
     terminal.press("C-c")
     terminal.until("(cancelled)")
     terminal.enter(" is sent")
-    matches("cancelled", terminal.until("Fine."))
+    matches("cancelled", terminal.settled("Fine."))
     terminal.press("C-d")
     terminal.until("[ended: 0]")
 
@@ -62,7 +62,7 @@ def test_a_reminder_arrives_while_half_a_line_is_typed(
     terminal.enter("remind me in two seconds to stretch my legs")
     terminal.until("You will hear from me.")
     terminal.type("how many legs do")
-    matches("reminder", terminal.until(lambda screen: "\u2570" in screen and "how many legs do" in screen))
+    matches("reminder", terminal.settled(lambda screen: "\u2570" in screen and "how many legs do" in screen))
     terminal.enter(" I have?")
     terminal.until("Two.")
     assert said(own_home)[-1] == "how many legs do I have?"
@@ -72,7 +72,7 @@ def test_forty_columns_are_enough(open_terminal: Open, matches: Matches) -> None
     terminal = open_terminal("chat", columns=40, rows=40)
     terminal.ready()
     terminal.enter("remind me in 1 second to stretch")
-    matches("reminder-40-columns", terminal.until("\u2570"))
+    matches("reminder-40-columns", terminal.settled("\u2570"))
 
 
 def test_refused_requests_are_clear_lines_and_the_session_goes_on(
@@ -87,7 +87,7 @@ def test_refused_requests_are_clear_lines_and_the_session_goes_on(
     terminal.enter("hello again?")
     terminal.until("[AUTHENTICATION]")
     terminal.enter("and now?")
-    matches("refused", terminal.until("Here I am."))
+    matches("refused", terminal.settled("Here I am."))
 
 
 def test_a_killed_chat_goes_on_where_it_was(
@@ -103,7 +103,7 @@ def test_a_killed_chat_goes_on_where_it_was(
     os.kill(terminal.pid(), signal.SIGKILL)
     terminal.until("[ended: 137]")
     again = open_terminal("chat", *with_model(server))
-    matches("resumed", again.until("\u2570"))
+    matches("resumed", again.settled("\u2570"))
     again.press("C-d")
     again.until("[ended: 0]")
     sources = [
@@ -119,7 +119,7 @@ def test_a_paste_of_many_lines_is_one_message(
     terminal = open_terminal("chat", *with_model(server))
     terminal.ready()
     terminal.paste("first\nsecond\n\tthird")
-    matches("paste", terminal.until("third"))
+    matches("paste", terminal.settled("third"))
     terminal.press("Enter")
     terminal.until("Three lines.")
     assert said(own_home) == ["first\nsecond\n\tthird"]
@@ -186,7 +186,7 @@ def test_a_timeline_in_forty_columns(open_terminal: Open, matches: Matches) -> N
     terminal = open_terminal("run", "main", "remind me in 5 days to stretch")
     terminal.until("[ended: 0]")
     drawn = open_terminal("reminders", "--timeline", columns=40)
-    matches("timeline-40-columns", drawn.until("[ended: 0]"))
+    matches("timeline-40-columns", drawn.settled("[ended: 0]"))
 
 
 @pytest.mark.parametrize("arguments", [("--plain",), ()])
