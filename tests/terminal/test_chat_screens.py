@@ -139,7 +139,7 @@ def test_a_dumb_terminal_gets_plain_lines(open_terminal: Open, matches: Matches)
     terminal = open_terminal("chat", TERM="dumb")
     terminal.ready()
     terminal.enter("remind me in 1 second to stretch")
-    screen = terminal.until("Reminder: stretch")
+    screen = terminal.settled("Reminder: stretch")
     assert "\u2502" not in screen
     matches("dumb", screen)
     terminal.press("C-d")
