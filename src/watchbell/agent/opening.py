@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchbell.agent.inbox import Inbox
-from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, EndSeed
 from watchbell.log.repair import close_open_turn
 
 if TYPE_CHECKING:
+    from watchbell.log.eventlog import EventLog
     from watchbell.log.session import Session
 
 __all__ = ["plan_opening"]
@@ -32,6 +32,6 @@ def plan_opening(session: Session) -> list[Draft]:
 
 def _with(log: EventLog, drafts: list[Draft]) -> EventLog:
     """Return a copy of a log as it will be with these events."""
-    copy = EventLog(log.rows())
+    copy = log.prefix(len(log))
     copy.extend(draft.at(len(log) + i, 0) for i, draft in enumerate(drafts))
     return copy

@@ -30,7 +30,16 @@ from watchbell.log.values import (
     unmask_surrogates,
 )
 
-__all__ = ["decode_header", "decode_row", "decode_rows", "encode_header", "encode_rows"]
+__all__ = [
+    "KNOWN_TYPES",
+    "MESSAGE_TYPES",
+    "SUSPICIOUS_LENGTH",
+    "decode_header",
+    "decode_row",
+    "decode_rows",
+    "encode_header",
+    "encode_rows",
+]
 
 Row: TypeAlias = Event | PackedRow
 
@@ -142,11 +151,16 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
-_KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
-_MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
-_PLAIN_TYPES = _KNOWN_TYPES - SURFACE_TYPES - _MESSAGE_TYPES
-# A row whose brackets nest too deeply, or that is too long, is longer than this.
-_SUSPICIOUS_LENGTH = 2 * MAX_NESTING
+KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
+"""Types that need not be ignorable."""
+
+MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
+"""Types that carry messages."""
+
+_PLAIN_TYPES = KNOWN_TYPES - SURFACE_TYPES - MESSAGE_TYPES
+SUSPICIOUS_LENGTH = 2 * MAX_NESTING
+"""A row whose brackets nest too deeply, or that is too long, is longer than this."""
+
 
 _encode = msgspec.json.Encoder().encode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -185,7 +199,7 @@ def decode_row(line: bytes) -> Row:
     """
     if not line.isascii():
         _check_utf8(line)
-    if len(line) > _SUSPICIOUS_LENGTH:
+    if len(line) > SUSPICIOUS_LENGTH:
         _check_size(line)
     return _decode(line)
 
@@ -243,11 +257,11 @@ def _check_event(event: Event, line: bytes) -> None:
     # As long as its only possible re-encoding: it repeats no key and says nothing twice.
     if len(_encode(event)) != len(line):
         _check_keys(event, line)
-    if event.type not in _KNOWN_TYPES and not event.ignorable:
+    if event.type not in KNOWN_TYPES and not event.ignorable:
         raise UnsupportedLogError(_describe_unknown(event.type))
     if event.source_event_seqs is not UNSET or event.surface_op is not UNSET:
         _check_surface(event)
-    if event.type in _MESSAGE_TYPES:
+    if event.type in MESSAGE_TYPES:
         _check_messages(event)
 
 
@@ -329,7 +343,7 @@ def _decode_masked(line: bytes, reason: str) -> Row:
     row = _decode(masked)
     if isinstance(row, PackedRow):
         return msgspec.structs.replace(row, raw=line)
-    if row.type not in _KNOWN_TYPES:
+    if row.type not in KNOWN_TYPES:
         raise CorruptLogError("a surrogate in an unknown type of event")
     return msgspec.structs.replace(row, raw=unmask_surrogates(row.raw, mark))
 

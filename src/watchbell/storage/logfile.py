@@ -15,9 +15,9 @@ from typing import BinaryIO
 import msgspec
 
 from watchbell.errors import CorruptLogError, PersistenceError, SessionLockedError, UnsupportedLogError
-from watchbell.log.codec import decode_header, decode_rows
-from watchbell.log.eventlog import EventLog, PackedRow
-from watchbell.log.events import Event
+from watchbell.log.blocks import Block, decode_block
+from watchbell.log.codec import decode_header
+from watchbell.log.eventlog import EventLog
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import StoredLog, TornTail
 from watchbell.storage.files import FileSystem, make_directories, sync_directory, sync_names, write_all
@@ -28,6 +28,7 @@ from watchbell.storage.lock import read_owner, take_lock, write_owner
 __all__ = ["LogFile", "encode_unit", "read_log"]
 
 _READ_BYTES = 1024 * 1024
+_BLOCK_BYTES = 128 * 1024  # of rows that are decoded at once: few enough to let other threads run
 _TEMPORARY = "new-"
 
 
@@ -75,33 +76,81 @@ def _fold(
     parts: Iterator[Part | TornTail], *, lines_have_offsets: bool
 ) -> tuple[SessionHeader, EventLog, TornTail | None]:
     """Decode all parts; the rows of a unit count only when it is whole."""
+    rows = _RowReader(lines_have_offsets=lines_have_offsets)
     header: SessionHeader | None = None
-    log = EventLog()
-    pending: list[Event | PackedRow] = []
-    next_seq = 0
+    torn: TornTail | None = None
     is_begun = False
-    for part in parts:
-        if isinstance(part, TornTail):
-            return _require_header(header if is_begun else None, part), log, part
-        lines = part.lines
-        if header is None:
-            head, _, lines = lines.partition(b"\n")
-            header = _decode_first(head.removesuffix(b"\r"))
+    try:
+        for part in parts:
+            if isinstance(part, TornTail):
+                torn = part
+                break
+            lines = part.lines
+            if header is None:
+                head, _, lines = lines.partition(b"\n")
+                header = _decode_first(head.removesuffix(b"\r"))
+            is_begun |= part.is_last
+            rows.add(part, lines)
+    finally:
+        rows.decode()  # what is wrong there comes before what was wrong after it
+    return _require_header(header if is_begun or torn is None else None, torn), rows.log, torn
+
+
+class _RowReader:
+    """Decodes the rows of parts, many parts at a time, into `log`, which gets those of whole units."""
+
+    def __init__(self, *, lines_have_offsets: bool) -> None:
+        self.log = EventLog()
+        self._lines_have_offsets = lines_have_offsets
+        self._next_seq = 0
+        self._waiting: list[tuple[Part, bytes]] = []  # with their lines, but for the header's
+        self._size = 0
+        self._is_whole = True  # whether those waiting are whole units
+        self._pending: list[Block] = []  # of a unit that is not whole yet
+
+    def add(self, part: Part, lines: bytes) -> None:
+        """Take a part's lines."""
+        if not part.is_last and self._is_whole:
+            self.decode()
+            self._is_whole = False
+        if lines:
+            self._waiting.append((part, lines))
+            self._size += len(lines)
+        if self._size >= _BLOCK_BYTES or (part.is_last and not self._is_whole):
+            self.decode()
+        if part.is_last and not self._is_whole:
+            self._is_whole = True
+            self._count()
+
+    def decode(self) -> None:
+        """Decode what is waiting."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if not waiting:
+            return
         try:
-            rows = decode_rows(lines, next_seq)
+            self._append(decode_block(b"".join([lines for _, lines in waiting]), self._next_seq))
+        except CorruptLogError:
+            for part, lines in waiting:
+                self._decode_part(part, lines)
+
+    def _decode_part(self, part: Part, lines: bytes) -> None:
+        try:
+            self._append(decode_block(lines, self._next_seq))
         except CorruptLogError as error:
             inside = len(part.lines) - len(lines) + (error.offset or 0)
-            offset = part.offset + (inside if lines_have_offsets else 0)
+            offset = part.offset + (inside if self._lines_have_offsets else 0)
             raise CorruptLogError(error.reason, offset=offset) from error
-        pending += rows
-        if rows:
-            last = rows[-1]
-            next_seq = last.seq + (last.count if isinstance(last, PackedRow) else 1)
-        if part.is_last:
-            log.extend(pending)
-            pending.clear()
-            is_begun = True
-    return _require_header(header, None), log, None
+
+    def _append(self, block: Block) -> None:
+        self._pending.append(block)
+        self._next_seq += block.length
+        if self._is_whole:
+            self._count()
+
+    def _count(self) -> None:
+        for block in self._pending:
+            self.log.extend_rows(block)
+        self._pending.clear()
 
 
 def _decode_first(line: bytes) -> SessionHeader:
