@@ -7,12 +7,13 @@ reads it. So a long log costs hardly more memory than its text.
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -27,11 +28,16 @@ from watchbell.log.values import MAX_NESTING, nesting_depth
 
 __all__ = ["Block", "decode_block"]
 
-_PACKED = 0
-_OTHER = 255
-_CODES = {name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)} | dict.fromkeys(PACKED_TYPES, _PACKED)
+class _Codes(dict[str, int]):
+    """Numbers for the types of rows, so that a row's type takes one byte."""
 
-_HOLDERS = MESSAGE_TYPES - {"user/message"}
+    def __missing__(self, name: str) -> int:
+        return _OTHER
+
+
+_PACKED, _OTHER = 0, 255
+_CODES = _Codes({name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)})
+_CODES.update(dict.fromkeys(PACKED_TYPES, _PACKED))
 
 _decode_event = msgspec.json.Decoder(Event).decode
 
@@ -41,8 +47,9 @@ class Block:
 
     Args:
         lines: The rows, each with its line end (LF).
-        ends: Where each row ends in `lines`, its line end not counted.
-        types: The type that each row names.
+        codes: A number for each row's type.
+        others: The types that have no number of their own, by the number of their row.
+        ends: Where each row ends in `lines`, counted without the line ends.
         starts: Seq of the first event of each row, and of the event after the block.
 
     Attributes:
@@ -50,20 +57,19 @@ class Block:
         length: Number of its events.
     """
 
-    __slots__ = ("_codes", "_ends", "_firsts", "_lines", "_others", "first", "length")
+    __slots__ = ("_codes", "_ends", "_lines", "_others", "_starts", "first", "length")
 
     def __init__(
-        self, lines: bytes, ends: Sequence[int], types: Sequence[str], starts: Sequence[int]
+        self, lines: bytes, codes: bytes, others: Mapping[int, str], ends: Iterable[int], starts: Sequence[int]
     ) -> None:
         self.first = starts[0]
         self.length = starts[-1] - self.first
         self._lines = lines
-        self._ends = array("L" if len(lines) >> 32 else "I", ends)
-        self._codes = bytes([_CODES.get(name, _OTHER) for name in types])
-        self._others = {at: types[at] for at in _find(_pattern(bytes([_OTHER])), self._codes)}
+        self._codes = codes
+        self._others = others
+        self._ends = array("I" if len(lines) < 2**32 else "Q", ends)
         # Without a packed row, row k begins at event k.
-        is_packed = self.length != len(types)
-        self._firsts = array("Q", starts) if is_packed else None
+        self._starts = None if isinstance(starts, range) else array("Q", starts)
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -81,15 +87,16 @@ class Block:
 
     def line(self, number: int) -> bytes:
         """The text of row `number`, without its line end."""
-        return self._lines[self._ends[number - 1] + 1 if number else 0 : self._ends[number]]
+        ends = self._ends
+        return self._lines[ends[number - 1] + number if number else 0 : ends[number] + number]
 
     def start_of(self, number: int) -> int:
         """Seq of the first event of row `number`; behind the last row, of the event after the block."""
-        return self.first + number if self._firsts is None else self._firsts[number]
+        return self.first + number if self._starts is None else self._starts[number]
 
     def row_of(self, seq: int) -> int:
         """Number of the row that holds event `seq`, which is in the block."""
-        return seq - self.first if self._firsts is None else bisect_right(self._firsts, seq) - 1
+        return seq - self.first if self._starts is None else bisect_right(self._starts, seq) - 1
 
     def find(self, types: frozenset[str], start: int, stop: int) -> list[int]:
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
@@ -101,20 +108,20 @@ class Block:
 
 
 @cache
-def _pattern(codes: bytes) -> re.Pattern[bytes]:
-    return re.compile(b"[%b]" % re.escape(codes))
+def _pattern_of(types: frozenset[str]) -> re.Pattern[bytes] | None:
+    codes = {_CODES[name] for name in types if name in _CODES}
+    if "assistant/chunk" in types:
+        codes.add(_PACKED)
+    return _codes_pattern(bytes(codes)) if codes else None
 
 
 @cache
-def _pattern_of(types: frozenset[str]) -> re.Pattern[bytes] | None:
-    known = {_CODES[name] for name in types if name in _CODES}
-    if "assistant/chunk" in types:
-        known.add(_PACKED)
-    return _pattern(bytes(known)) if known else None
+def _codes_pattern(codes: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[%b]" % re.escape(codes))
 
 
 def _find(
-    pattern: re.Pattern[bytes] | None, codes: bytes, start: int = 0, stop: int = MAX_SAFE_INTEGER
+    pattern: re.Pattern[bytes] | None, codes: bytes, start: int = 0, stop: int = sys.maxsize
 ) -> list[int]:
     return [] if pattern is None else [match.start() for match in pattern.finditer(codes, start, stop)]
 
@@ -122,25 +129,28 @@ def _find(
 # --- rows, checked many at a time ------------------------------------------------------------------------
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
-_NEVER = -(2**63)
+_PACKED_CODE = _codes_pattern(bytes([_PACKED]))
+_ENTERED_CODE = _pattern_of(frozenset({"user/message"}))
+_HOLDER_CODES = _pattern_of(frozenset(MESSAGE_TYPES - {"user/message"}))
+_ABSENT = -(2**63)
 
 
 class _Envelope(
     msgspec.Struct,
     gc=False,
+    kw_only=True,
     omit_defaults=True,
     rename={"raw": "data", "source_event_seqs": "sourceEventSeqs", "surface_op": "surfaceOp"},
 ):
     """A row as nearly all are. What it leaves out, and what a packed row has instead, shows by the length."""
 
     type: str
+    seq: int = _ABSENT
+    time: Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] = _ABSENT
     raw: Raw
-    seq: int = _NEVER
-    time: int = _NEVER
     source_event_seqs: list[_Count] | UnsetType = UNSET
     surface_op: Literal["append"] | UnsetType = UNSET
     ignorable: bool = False
-
 
 class _Identified(msgspec.Struct, gc=False):
     id: str
@@ -171,74 +181,65 @@ def decode_block(lines: bytes, next_seq: int) -> Block:
         return block
     rows = decode_rows(lines, next_seq)
     lines = lines.replace(b"\r\n", b"\n")
-    types = [next(iter(PACKED_TYPES)) if isinstance(row, PackedRow) else row.type for row in rows]
+    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES[row.type] for row in rows])
+    others = {at: rows[at].type for at in _find(_codes_pattern(bytes([_OTHER])), codes)}
     counts = [row.count if isinstance(row, PackedRow) else 1 for row in rows]
-    return Block(lines, _ends(lines.split(b"\n")), types, list(accumulate(counts, initial=next_seq)))
+    starts = list(accumulate(counts, initial=next_seq))
+    return Block(lines, codes, others, accumulate(map(len, lines.split(b"\n")[:-1])), starts)
 
 
 def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
     """Check lines as a whole; None when one of them is unusual and all have to be looked at one by one."""
     texts = lines.split(b"\n")
     texts.pop()
+    lengths = list(map(len, texts))
     try:
         if not lines.isascii():
             lines.decode()
-        rows = _decode_envelopes(lines)
-        types = [row.type for row in rows]
-        packed = [at for at, name in enumerate(types) if name in PACKED_TYPES]
-        runs = decode_runs([texts[at] for at in packed])
-        usual = [row for row in rows if row.type not in PACKED_TYPES] if packed else rows
-        size = len(lines) - sum([len(texts[at]) + 1 for at in packed])
-        if not (_are_rows(texts, len(rows)) and _are_usual(usual, size)):
+        rows: list[Any] = _decode_envelopes(lines)
+        codes = bytes(map(_CODES.__getitem__, [row.type for row in rows]))
+        packed = _find(_PACKED_CODE, codes)
+        if len(rows) != len(texts) or _OTHER in codes or not _are_usual(rows, codes, len(packed)):
             return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        starts: Sequence[int] = range(next_seq, next_seq + len(rows) + 1)
+        if packed:
+            counts = [1] * len(rows)
+            for at, run in zip(packed, decode_runs(b"\n".join([texts[at] for at in packed])), strict=True):
+                rows[at], counts[at] = run, run.count
+            starts = list(accumulate(counts, initial=next_seq))
+        # Encoded again they are the same to the byte: each line is one row, nothing was left out or said twice.
+        is_same = _encode_lines(rows) == lines and [row.seq for row in rows] == list(starts[:-1])
+    except ValueError:
+        return None  # msgspec's errors are ValueErrors, too
+    if not is_same or (max(lengths) > SUSPICIOUS_LENGTH and not _are_sane(texts)):
         return None
-    seqs = [row.seq for row in rows]
-    counts = [1] * len(rows)
-    for at, (seq, count) in zip(packed, runs, strict=True):
-        seqs[at], counts[at] = seq, count
-    starts = list(accumulate(counts, initial=next_seq))
-    return Block(lines, _ends(texts), types, starts) if seqs == starts[:-1] else None
+    return Block(lines, codes, {}, accumulate(lengths), starts)
 
 
-def _are_rows(texts: Sequence[bytes], count: int) -> bool:
-    """Whether each of some lines is one object, `count` in all, and none too long or too deeply nested."""
-    # A line end inside a value never stands between two braces, so each line is whole.
-    if not count == len(texts) == [text[:1] for text in texts].count(b"{") == [text[-1:] for text in texts].count(b"}"):
-        return False
-    long = [text for text in texts if len(text) > SUSPICIOUS_LENGTH]
-    return not any(len(text) > MAX_ROW_BYTES or nesting_depth(text) > MAX_NESTING for text in long)
-
-
-def _are_usual(rows: Sequence[_Envelope], size: int) -> bool:
-    """Whether rows that are not packed are what `decode_row` takes.
+def _are_usual(rows: Sequence[_Envelope], codes: bytes, packed: int) -> bool:
+    """Whether rows of known types are what `decode_row` takes, as far as their envelopes show it.
 
     Args:
-        rows: The rows.
-        size: Their length in the log; re-encoded they are as long when nothing was left out or said twice.
+        rows: The rows; of packed ones more has to be looked at.
+        codes: The numbers of their types.
+        packed: How many are packed.
+
+    Raises:
+        ValueError: One is not.
     """
-    if not rows:
-        return True
-    times = [row.time for row in rows]
-    if min(times) < -MAX_SAFE_INTEGER or max(times) > MAX_SAFE_INTEGER or len(_encode_lines(rows)) != size:
-        return False
-    if not KNOWN_TYPES.issuperset([row.type for row in rows]):
+    if [row.time for row in rows].count(_ABSENT) != packed:
         return False
     surfaces = [row for row in rows if row.surface_op is not UNSET or row.source_event_seqs is not UNSET]
-    if not all(row.type in SURFACE_TYPES and _has_sources(row) for row in surfaces):
-        return False
-    entered = [row.raw for row in rows if row.type == "user/message"]
-    holders = [row.raw for row in rows if row.type in _HOLDERS]
-    # Each message has an id (see `decode_row`); of what cannot be decoded, it finds out why.
-    _decode_identified(b"\n".join(entered))
-    _decode_holders(b"\n".join(holders))
+    for row in surfaces:
+        if row.type not in SURFACE_TYPES or (row.source_event_seqs == [] and row.type != "assistant/message"):
+            return False
+    # Each message has an id; of what this refuses, `decode_row` finds out why.
+    _decode_identified(b"\n".join([rows[at].raw for at in _find(_ENTERED_CODE, codes)]))
+    _decode_holders(b"\n".join([rows[at].raw for at in _find(_HOLDER_CODES, codes)]))
     return True
 
 
-def _has_sources(row: _Envelope) -> bool:
-    return row.source_event_seqs != [] or row.type == "assistant/message"
-
-
-def _ends(texts: Sequence[bytes]) -> list[int]:
-    """Where each of some lines ends when they are joined."""
-    return list(accumulate([len(text) + 1 for text in texts], initial=-1))[1:]
+def _are_sane(texts: Sequence[bytes]) -> bool:
+    """Whether none of some lines is too long or nested too deeply."""
+    long = [text for text in texts if len(text) > SUSPICIOUS_LENGTH]
+    return all(len(text) <= MAX_ROW_BYTES and nesting_depth(text) <= MAX_NESTING for text in long)

@@ -15,7 +15,7 @@ from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.session import MAX_SAFE_INTEGER
 from watchbell.log.values import iterate_keys, mask_surrogates, unmask_surrogates
 
-__all__ = ["PACKED_TYPES", "decode_packed", "decode_runs", "pack", "unpack"]
+__all__ = ["PACKED_TYPES", "PackedChunks", "decode_packed", "decode_runs", "pack", "unpack"]
 
 PACKED_TYPES = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 """Types of rows that stand for a run of `assistant/chunk` events."""
@@ -29,9 +29,7 @@ MAX_RUN = 1024
 MAX_RUN_BYTES = 1024 * 1024
 """Most payload bytes that share a row."""
 
-_encoder = msgspec.json.Encoder()
-_encode = _encoder.encode
-_encode_lines = _encoder.encode_lines
+_encode = msgspec.json.Encoder().encode
 
 
 MAX_USUAL = 2**42
@@ -60,6 +58,17 @@ class _CallRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
     seq0: _Count
     time0: int
+    data: _Run
+
+    @property
+    def count(self) -> int:
+        """Number of its events."""
+        return len(self.data.dt) + 1
+
+    @property
+    def seq(self) -> int:
+        """Seq of its first event."""
+        return self.seq0
 
 
 class _TextChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="text-chunks"):
@@ -74,7 +83,7 @@ class _CallChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="tool-ca
     data: _CallRun
 
 
-_Chunks: TypeAlias = _TextChunks | _ReasoningChunks | _CallChunks
+PackedChunks: TypeAlias = _TextChunks | _ReasoningChunks | _CallChunks
 _Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
 
 
@@ -90,7 +99,7 @@ class _Typed(msgspec.Struct):
     type: str
 
 
-_decoder = msgspec.json.Decoder(_Chunks)
+_decoder = msgspec.json.Decoder(PackedChunks)
 _decode_chunks = _decoder.decode
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
 
@@ -120,20 +129,13 @@ def decode_packed(line: bytes) -> PackedRow | None:
     return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, unpack)
 
 
-def decode_runs(lines: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Check packed rows, many at a time, as `decode_packed` checks one.
-
-    Returns:
-        Of each row the seq of its first event, and how many events it has.
+def decode_runs(lines: bytes) -> Sequence[PackedChunks]:
+    """Decode packed rows, many at a time; encoding them again shows whether a key stands there twice.
 
     Raises:
-        msgspec.DecodeError: Not all of them are as our own would be; they have to be looked at one by one.
+        msgspec.DecodeError: They have to be looked at one by one, by `decode_packed`.
     """
-    if not lines:
-        return []
-    rows = _decoder.decode_lines(b"\n".join(lines))
-    if len(rows) != len(lines) or len(_encode_lines(rows)) != sum(map(len, lines)) + len(lines):
-        raise msgspec.DecodeError("a key stands there twice, or something is not compact")
+    rows = _decoder.decode_lines(lines)
     datas = [row.data for row in rows]
     counts = [len(data.dt) + 1 for data in datas]
     if counts != [len(data.args if isinstance(data, _CallRun) else data.texts) for data in datas]:
@@ -143,10 +145,10 @@ def decode_runs(lines: Sequence[bytes]) -> list[tuple[int, int]]:
     extremes = (min(gaps, default=0), max(gaps, default=0), min(times), max(times), rows[-1].seq0)
     if max(map(abs, extremes)) > MAX_USUAL or max(counts) > MAX_RUN:
         raise msgspec.DecodeError("a row is very long, or a number very large")
-    return [(row.seq0, count) for row, count in zip(rows, counts, strict=True)]
+    return rows
 
 
-def _find_problem(chunks: _Chunks) -> str | None:
+def _find_problem(chunks: PackedChunks) -> str | None:
     data = chunks.data
     texts = data.args if isinstance(data, _CallRun) else data.texts
     if len(texts) != len(data.dt) + 1:
@@ -182,7 +184,7 @@ def unpack(line: bytes) -> Sequence[Event]:
     ]
 
 
-def _deltas(chunks: _Chunks) -> Iterator[_Delta]:
+def _deltas(chunks: PackedChunks) -> Iterator[_Delta]:
     if isinstance(chunks, _CallChunks):
         run = chunks.data
         for piece in run.args:
@@ -262,7 +264,7 @@ def _close_run(run: list[_Member]) -> Sequence[Event | bytes]:
     chunk = delta.chunk
     gaps = [after.event.time - before.event.time for before, after in pairwise(run)]
     place = _Place(turn=delta.turn, step=delta.step, index=chunk.index, dt=gaps)
-    row: _Chunks
+    row: PackedChunks
     if isinstance(chunk, ToolCallDelta):
         args = [m.delta.chunk.arguments_delta for m in run if isinstance(m.delta.chunk, ToolCallDelta)]
         row = _CallChunks(event.seq, event.time, _CallRun(**place, id=chunk.id, name=chunk.name, args=args))

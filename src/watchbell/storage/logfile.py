@@ -60,16 +60,26 @@ def read_log(path: Path) -> StoredLog:
 
 def _read(path: Path, file: BinaryIO) -> StoredLog:
     size = os.fstat(file.fileno()).st_size
-    compressed = _is_compressed(path)
     try:
-        parts = read_frames(file, size) if compressed else read_plain(file, size)
-        header, events, torn = _fold(parts, lines_have_offsets=not compressed)
+        header, events, torn = _read_frames(file, size) if _is_compressed(path) else _read_plain(file, size)
         _check_identity(path, header)
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=str(path), offset=error.offset) from error
     except UnsupportedLogError as error:
         raise UnsupportedLogError(error.reason, path=str(path)) from error
     return StoredLog(header, events, str(path), torn)
+
+
+def _read_frames(file: BinaryIO, size: int) -> tuple[SessionHeader, EventLog, TornTail | None]:
+    try:
+        return _fold(read_frames(file, size, together=True), lines_have_offsets=False)
+    except CorruptLogError:
+        file.seek(0)  # once more, to find the very frame
+        return _fold(read_frames(file, size), lines_have_offsets=False)
+
+
+def _read_plain(file: BinaryIO, size: int) -> tuple[SessionHeader, EventLog, TornTail | None]:
+    return _fold(read_plain(file, size), lines_have_offsets=True)
 
 
 def _fold(
