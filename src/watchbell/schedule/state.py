@@ -21,7 +21,7 @@ from watchbell.schedule.protocol import (
     Dispatch,
     EveryRecord,
     Record,
-    decode_change,
+    decode_changes,
     decode_instant,
     render_instant,
     render_record,
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _TYPES = frozenset({SCHEDULE_CHANGE})
+_MANY = 64
 
 
 class OneShot(msgspec.Struct, frozen=True):
@@ -66,26 +67,27 @@ class Batch(msgspec.Struct, frozen=True):
 Decision: TypeAlias = OneShot | Batch
 
 
-class _Active(msgspec.Struct, frozen=True):
-    """An active reminder with its place in create order and its target, decoded once."""
+class _Active(msgspec.Struct, frozen=True, gc=False):
+    """An active reminder with its place in create order."""
 
     order: int
-    target_ms: int
     record: Record
 
 
 class _TargetHeap:
     """Targets of one kind of reminder, earliest first, then in create order.
 
-    Entries of ended or moved reminders stay until they come up, or until they outnumber the others.
+    Canonical instants sort as their texts do. Entries of ended or moved reminders stay until they come up, or
+    until they outnumber the others.
     """
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, str]] = []
+    def __init__(self, entries: Iterable[_Active] = ()) -> None:
+        self._heap = [_item(entry) for entry in entries]
+        heapify(self._heap)
 
     def add(self, entry: _Active, active: dict[str, _Active]) -> None:
         """Add an entry of `active`, in O(log n) on average."""
-        heappush(self._heap, (entry.target_ms, entry.order, entry.record.id))
+        heappush(self._heap, _item(entry))
         if len(self._heap) > 2 * len(active) + 64:
             self._heap = [item for item in self._heap if _is_current(item, active)]
             heapify(self._heap)
@@ -99,9 +101,13 @@ class _TargetHeap:
         return None
 
 
-def _is_current(item: tuple[int, int, str], active: dict[str, _Active]) -> bool:
+def _item(entry: _Active) -> tuple[str, int, str]:
+    return entry.record.scheduled_at, entry.order, entry.record.id
+
+
+def _is_current(item: tuple[str, int, str], active: dict[str, _Active]) -> bool:
     entry = active.get(item[2])
-    return entry is not None and (entry.target_ms, entry.order) == item[:2]
+    return entry is not None and _item(entry) == item
 
 
 class ScheduleState:
@@ -120,6 +126,7 @@ class ScheduleState:
         self._seen: set[str] = set()
         self._one_shots = _TargetHeap()
         self._repeating = _TargetHeap()
+        self._are_queued = True  # whether the heaps hold all active reminders
         self._failure: ScheduleLogError | None = None
 
     def __len__(self) -> int:
@@ -145,24 +152,29 @@ class ScheduleState:
         entry = self._active.get(schedule_id)
         return None if entry is None else entry.record
 
-    def advance(self, log: EventLog) -> None:
-        """Fold what the log gained since the last call.
+    def advance(self, log: EventLog, stop: int | None = None) -> None:
+        """Fold what the log gained since the last call, as far as `stop`.
 
         Raises:
             ScheduleLogError: The log's Schedule history is invalid.
         """
         self.check()
+        stop = len(log) if stop is None else min(stop, len(log))
+        start = max(self._watermark, self._seed_length)
         try:
             if not 0 <= self._seed_length <= len(log):
                 raise ScheduleLogError(
                     f"the fork point {self._seed_length} is not within the {len(log)} events"
                 )
-            for event in log.select(_TYPES, max(self._watermark, self._seed_length)):
-                self.apply(decode_change(event.raw, event.seq), event.seq)
+            for lines in log.lines(_TYPES, start, stop):
+                # Of many changes few remain to wait for, so the heaps are made once, at the end.
+                self._are_queued &= len(lines) < _MANY
+                for seq, change in decode_changes(lines):
+                    self.apply(change, seq)
         except ScheduleLogError as error:
             self._failure = error
             raise
-        self._watermark = len(log)
+        self._watermark = max(self._watermark, stop)
 
     def check(self) -> None:
         """Raise the error that stopped the fold, if one did.
@@ -179,15 +191,17 @@ class ScheduleState:
         Raises:
             ScheduleLogError: The change cannot follow what was folded; the state is as it was.
         """
-        record = apply(change, self.find(change.id), seen=change.id in self._seen, seq=seq)
+        schedule_id, active, seen = change.id, self._active, self._seen
+        entry = active.get(schedule_id)
+        record = apply(change, None if entry is None else entry.record, seen=schedule_id in seen, seq=seq)
         if record is None:
-            del self._active[change.id]
+            del active[schedule_id]
             return
-        order = len(self._seen) if isinstance(change, Create) else self._active[record.id].order
-        self._seen.add(record.id)
-        entry = self._active[record.id] = _Active(order, record.target_ms, record)
-        heap = self._repeating if isinstance(record, EveryRecord) else self._one_shots
-        heap.add(entry, self._active)
+        entry = active[schedule_id] = _Active(len(seen) if entry is None else entry.order, record)
+        seen.add(schedule_id)
+        if self._are_queued:
+            heap = self._repeating if isinstance(record, EveryRecord) else self._one_shots
+            heap.add(entry, active)
 
     def check_candidates(self, changes: Iterable[Change]) -> None:
         """Make sure that these changes, in this order, could be appended now; the state stays as it is.
@@ -211,22 +225,32 @@ class ScheduleState:
 
     def earliest(self) -> int | None:
         """Return the earliest target, epoch milliseconds; None when nothing is active."""
-        firsts = (heap.first(self._active) for heap in (self._one_shots, self._repeating))
-        return min((entry.target_ms for entry in firsts if entry is not None), default=None)
+        firsts = (heap.first(self._active) for heap in self._heaps())
+        return min((entry.record.target_ms for entry in firsts if entry is not None), default=None)
 
     def first_one_shot(self) -> Record | None:
         """Return the one-shot that comes first: earliest target, then create order."""
-        entry = self._one_shots.first(self._active)
+        entry = self._heaps()[0].first(self._active)
         return None if entry is None else entry.record
 
     def overdue_repeating(self, now_ms: int) -> list[EveryRecord]:
         """Return the repeating records whose target is not after `now_ms`, in target, then create order."""
-        first = self._repeating.first(self._active)
-        if first is None or first.target_ms > now_ms:
+        first = self._heaps()[1].first(self._active)
+        if first is None or first.record.target_ms > now_ms:
             return []
-        overdue = [entry for entry in self._active.values() if entry.target_ms <= now_ms]
-        overdue.sort(key=lambda entry: (entry.target_ms, entry.order))
-        return [entry.record for entry in overdue if isinstance(entry.record, EveryRecord)]
+        repeating = [entry for entry in self._active.values() if isinstance(entry.record, EveryRecord)]
+        overdue = sorted(_item(entry) for entry in repeating if entry.record.target_ms <= now_ms)
+        records = [self._active[schedule_id].record for _, _, schedule_id in overdue]
+        return [record for record in records if isinstance(record, EveryRecord)]
+
+    def _heaps(self) -> tuple[_TargetHeap, _TargetHeap]:
+        """The heap of the one-shots and the one of the repeating reminders."""
+        if not self._are_queued:
+            self._are_queued = True
+            entries = self._active.values()
+            self._one_shots = _TargetHeap(entry for entry in entries if not isinstance(entry.record, EveryRecord))
+            self._repeating = _TargetHeap(entry for entry in entries if isinstance(entry.record, EveryRecord))
+        return self._one_shots, self._repeating
 
 
 def apply(change: Change, current: Record | None, *, seen: bool, seq: int | None = None) -> Record | None:
@@ -263,13 +287,17 @@ def _apply_acceptance(record: EveryRecord, dispatch: Dispatch, seq: int | None) 
     """Move a repeating reminder past its dispatched occurrence; None when the calendar has no next one."""
     if dispatch.accepted_at is None:
         raise ScheduleLogError(f"repeating {record.id!r} is dispatched without acceptedAt", seq=seq)
-    accepted_at_ms = decode_instant(dispatch.accepted_at)
-    if accepted_at_ms < record.target_ms:
+    if dispatch.accepted_at < record.scheduled_at:  # canonical instants sort as their texts do
         raise ScheduleLogError(f"repeating {record.id!r} is dispatched before its target", seq=seq)
-    _, next_ms = occurrence_at(record.target_ms, record.interval_ms, accepted_at_ms)
+    _, next_ms = occurrence_at(record.target_ms, record.interval_ms, decode_instant(dispatch.accepted_at))
     if next_ms > MAX_INSTANT_MS:
         return None
-    return msgspec.structs.replace(record, scheduled_at=render_instant(next_ms))
+    return EveryRecord(
+        id=record.id,
+        prompt=record.prompt,
+        scheduled_at=render_instant(next_ms),
+        every_seconds=record.every_seconds,
+    )
 
 
 def decide(state: ScheduleState, now_ms: int) -> Decision | None:
