@@ -87,8 +87,12 @@ class Block:
 
     def line(self, number: int) -> bytes:
         """The text of row `number`, without its line end."""
-        ends = self._ends
-        return self._lines[ends[number - 1] + number if number else 0 : ends[number] + number]
+        return self.lines((number,))[0]
+
+    def lines(self, numbers: Sequence[int]) -> list[bytes]:
+        """The texts of some rows."""
+        ends, text = self._ends, self._lines
+        return [text[ends[at - 1] + at if at else 0 : ends[at] + at] for at in numbers]
 
     def start_of(self, number: int) -> int:
         """Seq of the first event of row `number`; behind the last row, of the event after the block."""

@@ -62,8 +62,8 @@ class Rows(Protocol):
         """Row `number`, from 0."""
         ...
 
-    def line(self, number: int) -> bytes:
-        """The text of row `number`, without a line end."""
+    def lines(self, numbers: Sequence[int], /) -> list[bytes]:
+        """The texts of some rows, without line ends."""
         ...
 
     def row_of(self, seq: int) -> int:
@@ -105,9 +105,9 @@ class _Appended:
     def __getitem__(self, number: int) -> Event | PackedRow:
         return self._rows[number]
 
-    def line(self, number: int) -> bytes:
-        row = self._rows[number]
-        return row.raw if isinstance(row, PackedRow) else _encode(row)
+    def lines(self, numbers: Sequence[int]) -> list[bytes]:
+        rows = [self._rows[number] for number in numbers]
+        return [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
 
     def row_of(self, seq: int) -> int:
         return bisect_right(self._starts, seq) - 1 if self._packed else seq - self.first
@@ -216,7 +216,7 @@ class EventLog(Sequence["Event"]):
         for part, low, high in self._stretches(start, self._length if stop is None else min(stop, self._length)):
             numbers = part.find(types, low, high)
             if numbers:
-                yield list(map(part.line, numbers))
+                yield part.lines(numbers)
 
     def prefix(self, length: int) -> EventLog:
         """Return a log of its own with the first `length` events."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from watchbell.errors import ScheduleLogError
-from watchbell.log.codec import decode_row
-from watchbell.log.events import Draft, Event
+from watchbell.log.events import Draft
 from watchbell.log.values import encode_json
 
 __all__ = [
@@ -30,9 +29,12 @@ __all__ = [
     "AfterRecord",
     "AtRecord",
     "Change",
+    "ChangeRow",
     "Create",
     "Delete",
+    "Delivery",
     "Dispatch",
+    "Ending",
     "EveryRecord",
     "Record",
     "decode_change",
@@ -210,25 +212,31 @@ class Create(_Change, frozen=True, gc=False, tag="create"):
         return self.schedule.id
 
 
-class Delete(_Change, frozen=True, gc=False, tag="delete"):
-    """An active reminder ends undelivered."""
+class Ending(_Change, frozen=True, gc=False):
+    """The shape of what names an active reminder. As read from a row it is checked when it is applied."""
 
     id: str
+
+
+class Delete(Ending, frozen=True, gc=False, tag="delete"):
+    """An active reminder ends undelivered."""
 
     def __post_init__(self) -> None:
         _require_id(self.id)
 
 
-class Dispatch(_Change, frozen=True, gc=False, tag="dispatch"):
-    """An active reminder was delivered.
+class Delivery(Ending, frozen=True, gc=False):
+    """The shape of a dispatch. As read from a row it is checked when it is applied.
 
     Attributes:
-        id: The reminder.
         accepted_at: Canonical UTC instant of the decision, for a repeating reminder; None for a one-shot.
     """
 
-    id: str
     accepted_at: str | None = None
+
+
+class Dispatch(Delivery, frozen=True, gc=False, tag="dispatch"):
+    """An active reminder was delivered."""
 
     def __post_init__(self) -> None:
         _require_id(self.id)
@@ -246,23 +254,25 @@ class _CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
     version: Literal[1]
 
 
-class _DeleteLine(Delete, frozen=True, gc=False, tag="delete", kw_only=True):
+class _DeleteLine(Ending, frozen=True, gc=False, tag="delete", kw_only=True):
     version: Literal[1]
 
 
-class _DispatchLine(Dispatch, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+class _DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
     version: Literal[1]
 
 
-class _ChangeRow(
+class ChangeRow(
     msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type", tag=SCHEDULE_CHANGE
 ):
+    """A row of a log that holds a change."""
+
     seq: int
     time: int
     data: _CreateLine | _DeleteLine | _DispatchLine
 
 
-_decode_rows = msgspec.json.Decoder(_ChangeRow).decode_lines
+_decode_rows = msgspec.json.Decoder(ChangeRow).decode_lines
 _encode_rows = msgspec.json.Encoder().encode_lines
 
 
@@ -334,30 +344,20 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
         raise ScheduleLogError(f"not a change of version 1: {_first_line(error)}", seq=seq) from error
 
 
-def decode_changes(lines: Sequence[bytes]) -> Iterable[tuple[int, Change]]:
+def decode_changes(lines: Sequence[bytes]) -> Sequence[ChangeRow] | None:
     """Read rows of `schedule/change` events, many at a time, each as strictly as `decode_change` reads one.
 
-    Returns:
-        Each event's seq and change, in order.
+    What names an active reminder is checked when it is applied: an id that is not active is refused there.
 
-    Raises:
-        ScheduleLogError: A payload is not a change of version 1; when its turn has come.
+    Returns:
+        The rows; None when they have to be read one by one, to say what is wrong or because they are unusual.
     """
     try:
         rows = _decode_rows(b"\n".join(lines))
-        # What was decoded can only be shorter: by a repeated key, a null, white space or an escape.
-        if len(_encode_rows(rows)) == sum(map(len, lines)) + len(lines):
-            return [(row.seq, row.data) for row in rows]
     except (ValueError, RecursionError):
-        pass
-    return _decode_each(lines)
-
-
-def _decode_each(lines: Sequence[bytes]) -> Iterator[tuple[int, Change]]:
-    for line in lines:
-        event = decode_row(line)
-        assert isinstance(event, Event)
-        yield event.seq, decode_change(event.raw, event.seq)
+        return None
+    # What was decoded can only be shorter: by a repeated key, a null, white space or an escape.
+    return rows if len(_encode_rows(rows)) == sum(map(len, lines)) + len(lines) else None
 
 
 def _decode_slowly(text: bytes) -> Change:

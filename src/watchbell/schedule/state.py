@@ -5,22 +5,27 @@ The fold is a projection: throw it away and the log rebuilds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from watchbell.errors import ScheduleLogError
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Event
 from watchbell.schedule.protocol import (
     MAX_INSTANT_MS,
     SCHEDULE_CHANGE,
     Change,
     Create,
     Delete,
+    Delivery,
     Dispatch,
+    Ending,
     EveryRecord,
     Record,
+    decode_change,
     decode_changes,
     decode_instant,
     render_instant,
@@ -67,18 +72,35 @@ class Batch(msgspec.Struct, frozen=True):
 Decision: TypeAlias = OneShot | Batch
 
 
-class _Active(msgspec.Struct, frozen=True, gc=False):
-    """An active reminder with its place in create order."""
+class _Active(msgspec.Struct, gc=False):
+    """An active reminder, with its place in create order.
+
+    A repeating one moves at each dispatch; the text of its target is made when somebody asks for the record.
+    """
 
     order: int
-    record: Record
+    interval_ms: int  # 0 for a one-shot
+    made: Record
+    moved_to_ms: int | None = None
+
+    @property
+    def target_ms(self) -> int:
+        if self.moved_to_ms is None:
+            self.moved_to_ms = self.made.target_ms
+        return self.moved_to_ms
+
+    @property
+    def record(self) -> Record:
+        record, target_ms = self.made, self.moved_to_ms
+        if target_ms is not None and isinstance(record, EveryRecord) and record.target_ms != target_ms:
+            record = self.made = _at(record, target_ms)
+        return record
 
 
 class _TargetHeap:
     """Targets of one kind of reminder, earliest first, then in create order.
 
-    Canonical instants sort as their texts do. Entries of ended or moved reminders stay until they come up, or
-    until they outnumber the others.
+    Entries of ended or moved reminders stay until they come up, or until they outnumber the others.
     """
 
     def __init__(self, entries: Iterable[_Active] = ()) -> None:
@@ -101,11 +123,11 @@ class _TargetHeap:
         return None
 
 
-def _item(entry: _Active) -> tuple[str, int, str]:
-    return entry.record.scheduled_at, entry.order, entry.record.id
+def _item(entry: _Active) -> tuple[int, int, str]:
+    return entry.target_ms, entry.order, entry.made.id
 
 
-def _is_current(item: tuple[str, int, str], active: dict[str, _Active]) -> bool:
+def _is_current(item: tuple[int, int, str], active: dict[str, _Active]) -> bool:
     entry = active.get(item[2])
     return entry is not None and _item(entry) == item
 
@@ -169,8 +191,12 @@ class ScheduleState:
             for lines in log.lines(_TYPES, start, stop):
                 # Of many changes few remain to wait for, so the heaps are made once, at the end.
                 self._are_queued &= len(lines) < _MANY
-                for seq, change in decode_changes(lines):
-                    self.apply(change, seq)
+                rows = decode_changes(lines)
+                if rows is None:
+                    self._apply_each(lines)
+                else:
+                    for row in rows:
+                        self._apply(row.data, row.seq)
         except ScheduleLogError as error:
             self._failure = error
             raise
@@ -191,17 +217,37 @@ class ScheduleState:
         Raises:
             ScheduleLogError: The change cannot follow what was folded; the state is as it was.
         """
-        schedule_id, active, seen = change.id, self._active, self._seen
-        entry = active.get(schedule_id)
-        record = apply(change, None if entry is None else entry.record, seen=schedule_id in seen, seq=seq)
-        if record is None:
-            del active[schedule_id]
-            return
-        entry = active[schedule_id] = _Active(len(seen) if entry is None else entry.order, record)
-        seen.add(schedule_id)
+        self._apply(change, seq)
+
+    def _apply_each(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            event = decode_row(line)
+            assert isinstance(event, Event)  # no row of a change is packed
+            self._apply(decode_change(event.raw, event.seq), event.seq)
+
+    def _apply(self, change: Create | Ending, seq: int | None) -> None:
+        active = self._active
+        if isinstance(change, Create):
+            record, seen = change.schedule, self._seen
+            schedule_id = record.id
+            _require_new(schedule_id, schedule_id in seen, seq)
+            interval_ms = record.interval_ms if isinstance(record, EveryRecord) else 0
+            entry = active[schedule_id] = _Active(len(seen), interval_ms, record)
+            seen.add(schedule_id)
+        else:
+            entry = active.get(change.id)
+            if entry is None:
+                raise _inactive(change.id, seq)
+            next_ms = None
+            if isinstance(change, Delivery):
+                target_ms = entry.target_ms if entry.interval_ms else 0
+                next_ms = _next_target(change, target_ms, entry.interval_ms, seq)
+            if next_ms is None:
+                del active[change.id]
+                return
+            entry.moved_to_ms = next_ms
         if self._are_queued:
-            heap = self._repeating if isinstance(record, EveryRecord) else self._one_shots
-            heap.add(entry, active)
+            (self._repeating if entry.interval_ms else self._one_shots).add(entry, active)
 
     def check_candidates(self, changes: Iterable[Change]) -> None:
         """Make sure that these changes, in this order, could be appended now; the state stays as it is.
@@ -226,7 +272,7 @@ class ScheduleState:
     def earliest(self) -> int | None:
         """Return the earliest target, epoch milliseconds; None when nothing is active."""
         firsts = (heap.first(self._active) for heap in self._heaps())
-        return min((entry.record.target_ms for entry in firsts if entry is not None), default=None)
+        return min((entry.target_ms for entry in firsts if entry is not None), default=None)
 
     def first_one_shot(self) -> Record | None:
         """Return the one-shot that comes first: earliest target, then create order."""
@@ -236,11 +282,11 @@ class ScheduleState:
     def overdue_repeating(self, now_ms: int) -> list[EveryRecord]:
         """Return the repeating records whose target is not after `now_ms`, in target, then create order."""
         first = self._heaps()[1].first(self._active)
-        if first is None or first.record.target_ms > now_ms:
+        if first is None or first.target_ms > now_ms:
             return []
-        repeating = [entry for entry in self._active.values() if isinstance(entry.record, EveryRecord)]
-        overdue = sorted(_item(entry) for entry in repeating if entry.record.target_ms <= now_ms)
-        records = [self._active[schedule_id].record for _, _, schedule_id in overdue]
+        overdue = [entry for entry in self._active.values() if entry.target_ms <= now_ms]
+        overdue.sort(key=_item)
+        records = (entry.record for entry in overdue)
         return [record for record in records if isinstance(record, EveryRecord)]
 
     def _heaps(self) -> tuple[_TargetHeap, _TargetHeap]:
@@ -248,8 +294,8 @@ class ScheduleState:
         if not self._are_queued:
             self._are_queued = True
             entries = self._active.values()
-            self._one_shots = _TargetHeap(entry for entry in entries if not isinstance(entry.record, EveryRecord))
-            self._repeating = _TargetHeap(entry for entry in entries if isinstance(entry.record, EveryRecord))
+            self._one_shots = _TargetHeap(entry for entry in entries if not entry.interval_ms)
+            self._repeating = _TargetHeap(entry for entry in entries if entry.interval_ms)
         return self._one_shots, self._repeating
 
 
@@ -269,35 +315,59 @@ def apply(change: Change, current: Record | None, *, seen: bool, seq: int | None
         ScheduleLogError: The change cannot follow.
     """
     if isinstance(change, Create):
-        if seen:
-            raise ScheduleLogError(f"id {change.id!r} is used again", seq=seq)
+        _require_new(change.id, seen, seq)
         return change.schedule
     if current is None:
-        raise ScheduleLogError(f"id {change.id!r} is not active", seq=seq)
+        raise _inactive(change.id, seq)
     if isinstance(change, Delete):
         return None
-    if isinstance(current, EveryRecord):
-        return _apply_acceptance(current, change, seq)
-    if change.accepted_at is not None:
-        raise ScheduleLogError(f"one-shot {change.id!r} is dispatched with acceptedAt", seq=seq)
-    return None
-
-
-def _apply_acceptance(record: EveryRecord, dispatch: Dispatch, seq: int | None) -> EveryRecord | None:
-    """Move a repeating reminder past its dispatched occurrence; None when the calendar has no next one."""
-    if dispatch.accepted_at is None:
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched without acceptedAt", seq=seq)
-    if dispatch.accepted_at < record.scheduled_at:  # canonical instants sort as their texts do
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched before its target", seq=seq)
-    _, next_ms = occurrence_at(record.target_ms, record.interval_ms, decode_instant(dispatch.accepted_at))
-    if next_ms > MAX_INSTANT_MS:
+    if not isinstance(current, EveryRecord):
+        _next_target(change, 0, 0, seq)
         return None
-    return EveryRecord(
-        id=record.id,
-        prompt=record.prompt,
-        scheduled_at=render_instant(next_ms),
-        every_seconds=record.every_seconds,
-    )
+    next_ms = _next_target(change, current.target_ms, current.interval_ms, seq)
+    return None if next_ms is None else _at(current, next_ms)
+
+
+def _require_new(schedule_id: str, seen: bool, seq: int | None) -> None:
+    if seen:
+        raise ScheduleLogError(f"id {schedule_id!r} is used again", seq=seq)
+
+
+def _inactive(schedule_id: str, seq: int | None) -> ScheduleLogError:
+    return ScheduleLogError(f"id {schedule_id!r} is not active", seq=seq)
+
+
+def _next_target(dispatch: Delivery, target_ms: int, interval_ms: int, seq: int | None) -> int | None:
+    """Return where a dispatch moves an active reminder, epoch milliseconds; None when it ends it.
+
+    Args:
+        dispatch: The dispatch.
+        target_ms: The target of a repeating reminder.
+        interval_ms: The interval of a repeating reminder, 0 for a one-shot.
+        seq: The event's place in its log, for the error.
+
+    Raises:
+        ScheduleLogError: The dispatch cannot follow.
+    """
+    if not interval_ms:
+        if dispatch.accepted_at is not None:
+            raise ScheduleLogError(f"one-shot {dispatch.id!r} is dispatched with acceptedAt", seq=seq)
+        return None
+    if dispatch.accepted_at is None:
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched without acceptedAt", seq=seq)
+    try:
+        accepted_at_ms = decode_instant(dispatch.accepted_at)
+    except ValueError as error:
+        raise ScheduleLogError(f"not a change of version 1: {error}", seq=seq) from error
+    if accepted_at_ms < target_ms:
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched before its target", seq=seq)
+    _, next_ms = occurrence_at(target_ms, interval_ms, accepted_at_ms)
+    # Past the calendar's end there is no next one.
+    return None if next_ms > MAX_INSTANT_MS else next_ms
+
+
+def _at(record: EveryRecord, target_ms: int) -> EveryRecord:
+    return msgspec.structs.replace(record, scheduled_at=render_instant(target_ms))
 
 
 def decide(state: ScheduleState, now_ms: int) -> Decision | None:
