@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
-from watchbell.agent.inbox import Inbox
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
-    from watchbell.agent.inbox import Target
+    from watchbell.agent.inbox import Inbox, Target
+    from watchbell.agent.opening import Opening
     from watchbell.context import Context
     from watchbell.log.events import Event
     from watchbell.log.session import Session
@@ -64,7 +64,7 @@ class Agent:
 
     def __init__(
         self,
-        session: Session,
+        opening: Opening,
         ctx: Context,
         *,
         model: ChatModel,
@@ -72,14 +72,14 @@ class Agent:
         max_steps: int,
         new_id: Callable[[], str],
     ) -> None:
-        self.session = session
+        self.session = session = opening.session
         self.ctx = ctx
         self.tools = ctx.tools.child()
         self.model = model
         self.system = system
         self.max_steps = max_steps
         self.new_id = new_id
-        self._inbox = Inbox(session.header.owned_from).advance(session.events)
+        self._inbox = opening.inbox.advance(session.events)
         self._transcript = Transcript()
         self._reservation: Reservation | None = None
         self._quiet: set[str] = set()
@@ -87,7 +87,7 @@ class Agent:
         self._closing = False
         self._idle = asyncio.Event()
         self._idle_listeners: list[Callable[[], None]] = []
-        self._driver = Driver(self)
+        self._driver = Driver(self, opening.take_ups)
         ctx.defer(session.observe(self._on_events))
         ctx.on("session/healed", self._on_healed)
 

@@ -78,6 +78,14 @@ class Inbox:
             claim.message = claim.message.complete()
         return self
 
+    def copy(self) -> Inbox:
+        """Return an inbox that goes on from here by itself."""
+        twin = Inbox(self._watermark)
+        twin._lists = {target: list(messages) for target, messages in self._lists.items()}
+        twin._claims = {key: msgspec.structs.replace(claim) for key, claim in self._claims.items()}
+        twin._turn = self._turn
+        return twin
+
     def find(self, message_id: str) -> tuple[Target, int] | None:
         """Return the list and position of a pending message, None when it is not pending."""
         for target, messages in self._lists.items():
