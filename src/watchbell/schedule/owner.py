@@ -38,6 +38,7 @@ class Owner:
         self._transactions = transactions
         self._clock = clock
         self._timer: Timer | None = None
+        self._look: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
         self._asked = False
         self._claiming = False
@@ -53,44 +54,55 @@ class Owner:
         if self._closed:
             return
         self._asked = True
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+        if self._task is None and self._look is None:
+            self._look = asyncio.get_running_loop().call_soon(self._begin)
 
     async def aclose(self) -> None:
         """Start nothing new, and wait for what is in flight."""
         self._closed = True
         self._disarm()
+        if self._look is not None:
+            self._look.cancel()
         for end in self._subscriptions:
             end()
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _begin(self) -> None:
+        """Look, and deliver in a task of its own when something is due."""
+        self._look = None
+        self._asked = False
+        if self._is_due():
+            self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+
     async def _run(self) -> None:
         try:
-            while self._asked and not self._closed:
+            while await self._deliver() or self._asked:
                 self._asked = False
-                while self._is_due() and await self._deliver():
-                    pass
+                if not self._is_due():
+                    break
         except Exception:  # the reminders stay active; the next occasion tries again
             _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
         finally:
             self._task = None
 
     def _is_due(self) -> bool:
-        """Whether a target has passed; when none has, arm the timer for the earliest."""
-        self._disarm()
+        """Whether a target has passed; when none has, have the timer wait for the earliest."""
         if self._closed:
             return False
         try:
             self._transactions.state.advance(self._agent.session.events)
         except ScheduleLogError:
+            self._disarm()
             return False
         earliest = self._transactions.state.earliest()
-        if earliest is None:
-            return False
-        if earliest <= self._clock.now_ms():
+        if earliest is not None and earliest <= self._clock.now_ms():
+            self._disarm()
             return True
-        self._timer = self._clock.call_at(earliest, self.request)
+        timer = self._timer
+        if timer is None or not timer.is_pending or timer.target_ms != earliest:
+            self._disarm()
+            self._timer = None if earliest is None else self._clock.call_at(earliest, self.request)
         return False
 
     async def _deliver(self) -> bool:

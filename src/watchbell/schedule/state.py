@@ -183,6 +183,8 @@ class ScheduleState:
         self.check()
         stop = len(log) if stop is None else min(stop, len(log))
         start = max(self._watermark, self._seed_length)
+        if start >= stop and self._watermark:
+            return
         try:
             if not 0 <= self._seed_length <= len(log):
                 raise ScheduleLogError(

@@ -8,6 +8,7 @@ last unit is what a crash leaves behind and comes out as a `TornTail`; any other
 from __future__ import annotations
 
 import codecs
+import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -54,9 +55,19 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     is_last: bool
 
 
+class _PerThread(threading.local):
+    """What may not be shared between threads, and costs more to make than to use."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(write_checksum=True)
+
+
+_own = _PerThread()
+
+
 def encode_frame(lines: bytes) -> bytes:
     """Compress lines to one frame with a checksum."""
-    return zstandard.ZstdCompressor(write_checksum=True).compress(lines)
+    return _own.compressor.compress(lines)
 
 
 def read_frames(file: BinaryIO, size: int, *, together: bool = False) -> Iterator[Part | TornTail]:
