@@ -38,6 +38,7 @@ class Owner:
         self._transactions = transactions
         self._clock = clock
         self._timer: Timer | None = None
+        self._looked_until = 0  # length of the log when the timer was last seen to
         self._look: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
         self._asked = False
@@ -51,7 +52,7 @@ class Owner:
 
     def request(self) -> None:
         """Look at the schedule again, soon and outside the caller's transaction."""
-        if self._closed:
+        if self._closed or self._waits_rightly():
             return
         self._asked = True
         if self._task is None and self._look is None:
@@ -67,6 +68,13 @@ class Owner:
             end()
         if self._task is not None:
             await asyncio.wait([self._task])
+
+    def _waits_rightly(self) -> bool:
+        """Whether the timer waits for the earliest target of the log as it is now."""
+        timer = self._timer
+        if timer is None or not timer.is_pending or timer.target_ms <= self._clock.now_ms():
+            return False
+        return self._transactions.state.watermark == self._looked_until == len(self._agent.session.events)
 
     def _begin(self) -> None:
         """Look, and deliver in a task of its own when something is due."""
@@ -95,6 +103,7 @@ class Owner:
         except ScheduleLogError:
             self._disarm()
             return False
+        self._looked_until = self._transactions.state.watermark
         earliest = self._transactions.state.earliest()
         if earliest is not None and earliest <= self._clock.now_ms():
             self._disarm()
