@@ -34,8 +34,8 @@ coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-bench: $(VENV)/dev.stamp ## measure, and print the figures
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/bench.stamp ## measure, and print the figures; ARGS="resume --runs 1" for a part
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(VENV)/dev.stamp ## run every example, follow every link
 	$(BIN)/python -m pytest tests/docs $(ARGS)
@@ -60,6 +60,10 @@ $(VENV)/venv.stamp:
 
 $(VENV)/cli.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/bench.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp

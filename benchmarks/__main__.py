@@ -1,7 +1,7 @@
 """`make bench`: measure everything several times, and print the figures and which targets they meet.
 
-Each case runs in a process of its own, on the disk that holds the checkout, and leaves nothing there. Its floor or
-peer is measured in the same run, so that a busy machine slows both.
+Each case runs in a process of its own, on the disk that holds the checkout, and leaves nothing there. Its
+floor or peer is measured in the same run, so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def main() -> None:
     if arguments.one:
         asyncio.run(_measure(arguments.one))
         return
-    chosen = [name for name in CASES if not arguments.cases or any(name == case or name.startswith(f"{case}-") for case in arguments.cases)]
+    chosen = [
+        name
+        for name in CASES
+        if not arguments.cases or any(name == case or name.startswith(f"{case}-") for case in arguments.cases)
+    ]
     runs: list[list[Figure]] = []
     for run in range(arguments.runs):
         for name in chosen:

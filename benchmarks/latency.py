@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from benchmarks.logs import turns, write_log
-from benchmarks.process import Floor, call, host, p10, p50, p99
+from benchmarks.process import Floor, call, find_log, host, p10, p50, p99
 from benchmarks.report import Figure
 
 CALLS = 300
@@ -21,18 +21,18 @@ async def measure(work: Path, events: int) -> AsyncIterator[Figure]:
     async with host(work) as running:
         agent = await running.agents.open("s")
         await call(agent, "schedule_create", '{"prompt":"warm","after_seconds":99999}')
-        log = next(work.glob("sessions/*/*/session.jsonl.zstd"))
+        log = find_log(work)
         before = log.stat().st_size
         await call(agent, "schedule_create", '{"prompt":"warm","after_seconds":99999}')
         floor = Floor(work / "floor", log.stat().st_size - before)
         taken: dict[str, list[float]] = {"create": [], "list": [], "delete": [], "floor": []}
         for number in range(CALLS):
             taken["floor"].append(floor.measure())
-            arguments = '{"prompt":"look at build %d","after_seconds":%d}' % (number, 90_000 + number)
+            arguments = f'{{"prompt":"look at build {number}","after_seconds":{90_000 + number}}}'
             taken["create"].append(await call(agent, "schedule_create", arguments))
             found = agent.session.events[-1].data["schedule"]["id"]
             taken["list"].append(await call(agent, "schedule_list", "{}"))
-            taken["delete"].append(await call(agent, "schedule_delete", '{"id":"%s"}' % found))
+            taken["delete"].append(await call(agent, "schedule_delete", f'{{"id":"{found}"}}'))
         floor.close()
     base = taken.pop("floor")
     # On a busy machine the tenth of them that nobody disturbed says more than the median.

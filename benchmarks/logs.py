@@ -1,4 +1,4 @@
-"""Long logs as conversations leave them: turns of 20 events, the streamed text packed, some of them Schedule's."""
+"""Long logs as conversations leave them: turns of 20 events, streamed text packed, two of them Schedule's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,21 @@ __all__ = ["STARTED_AT_MS", "changes", "turns", "write_log"]
 
 STARTED_AT_MS = 3_786_912_000_000  # in 2090, so that nothing of theirs is due
 EVENTS_A_TURN = 20
-_WORDS = "the build is green again, morgen früh um neun noch einmal prüfen, please look at the deploy logs".split()
+_WORDS = (
+    "the",
+    "build",
+    "is",
+    "green",
+    "morgen",
+    "früh",
+    "um",
+    "neun",
+    "prüfen",
+    "please",
+    "look",
+    "at",
+    "logs",
+)
 
 
 class _Reminders:
@@ -57,9 +71,13 @@ class _Reminders:
         prompt, at = _text(self._random, 6), render_instant(target_ms)
         if self._random.random() < 0.3:
             self._live.append((schedule_id, 1_800_000, target_ms))
-            return Create(schedule=EveryRecord(id=schedule_id, prompt=prompt, scheduled_at=at, every_seconds=1800))
+            return Create(
+                schedule=EveryRecord(id=schedule_id, prompt=prompt, scheduled_at=at, every_seconds=1800)
+            )
         self._live.append((schedule_id, 0, target_ms))
-        return Create(schedule=AfterRecord(id=schedule_id, prompt=prompt, scheduled_at=at, after_seconds=3600))
+        return Create(
+            schedule=AfterRecord(id=schedule_id, prompt=prompt, scheduled_at=at, after_seconds=3600)
+        )
 
 
 def _text(rng: random.Random, words: int) -> str:
@@ -95,7 +113,12 @@ def turns(events: int, active: int = 100) -> Iterator[bytes]:
         sources = ",".join(map(str, range(first + 5, first + 15)))
         yield b"".join(
             (
-                _row("agent/inbox/spliced", first, now_ms, encode_json({**claim, "removedCount": 0, "inserted": [message]})),
+                _row(
+                    "agent/inbox/spliced",
+                    first,
+                    now_ms,
+                    encode_json({**claim, "removedCount": 0, "inserted": [message]}),
+                ),
                 _row("turn/start", first + 1, now_ms, encode_json({"turn": number})),
                 _row("agent/inbox/spliced", first + 2, now_ms, encode_json(claim)),
                 _row("step/start", first + 3, now_ms, encode_json(place)),
@@ -112,7 +135,12 @@ def turns(events: int, active: int = 100) -> Iterator[bytes]:
                 _row("schedule/change", first + 16, now_ms, encode_change(reminders.next(now_ms))),
                 _row("schedule/change", first + 17, now_ms, encode_change(reminders.next(now_ms))),
                 _row("step/end", first + 18, now_ms, encode_json(place)),
-                _row("turn/end", first + 19, now_ms, encode_json({"turn": number, "reason": {"kind": "completed"}})),
+                _row(
+                    "turn/end",
+                    first + 19,
+                    now_ms,
+                    encode_json({"turn": number, "reason": {"kind": "completed"}}),
+                ),
             )
         )
 

@@ -42,7 +42,12 @@ def _measure(work: Path, kind: str) -> list[Figure]:
 
 
 def _scheduler(store: Any) -> BackgroundScheduler:
-    pool = {"apscheduler.executors.default": {"class": "apscheduler.executors.pool:ThreadPoolExecutor", "max_workers": 8}}
+    pool = {
+        "apscheduler.executors.default": {
+            "class": "apscheduler.executors.pool:ThreadPoolExecutor",
+            "max_workers": 8,
+        }
+    }
     return BackgroundScheduler(pool, jobstores={"default": store}, timezone=UTC)
 
 

@@ -16,7 +16,7 @@ from watchbell.schedule.rules import Limits
 from watchbell.testing import ScriptedModel
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
-__all__ = ["Floor", "call", "host", "p10", "p50", "p99", "peak_mb"]
+__all__ = ["Floor", "call", "find_log", "host", "p10", "p50", "p99", "peak_mb"]
 
 
 def peak_mb() -> float:
@@ -45,6 +45,11 @@ def host(home: Path, storage: JsonlStorage | None = None) -> Host:
     limits = Limits(max_active=1_000_000)
     model = ScriptedModel(lambda _: "It is time.")
     return Host(storage=storage or JsonlStorage(home), model=model, plugins=[schedule.plugin(limits=limits)])
+
+
+def find_log(home: Path) -> Path:
+    """The only log of a home."""
+    return next(home.glob("sessions/*/*/session.jsonl.zstd"))
 
 
 async def call(agent: Agent, tool: str, arguments: str) -> float:

@@ -100,7 +100,11 @@ def print_table(summaries: dict[str, Summary]) -> None:
     for summary in summaries.values():
         figure = summary.figure
         numbers = " ".join(f"{number:>11,.3f}" for number in (figure.value, summary.lowest, summary.highest))
-        ratio = "" if summary.ratio is None else f"{summary.ratio:.2f} x {figure.ratio_to} ({figure.baseline:,.3f})"
+        ratio = (
+            ""
+            if summary.ratio is None
+            else f"{summary.ratio:.2f} x {figure.ratio_to} ({figure.baseline:,.3f})"
+        )
         print(f"{figure.name:<52} {numbers} {figure.unit:<9} {ratio}")
 
 
@@ -121,4 +125,8 @@ def print_targets(targets: Sequence[Target], summaries: dict[str, Summary]) -> N
         met = reached >= target.limit if target.at_least else reached <= target.limit
         sign = ">=" if target.at_least else "<="
         what = {"value": "", "ratio": " to its floor"}.get(target.of, f" to {target.of}")
-        print(f"  {'met    ' if met else 'not met'}  {target.name}{what}: {reached:,.3f} {sign} {target.limit:,g}")
+        print(
+        ratio = ""
+        if summary.ratio is not None:
+            ratio = f"{summary.ratio:.2f} x {figure.ratio_to}, {figure.baseline:,.3f}"
+        )

@@ -22,26 +22,28 @@ async def measure(work: Path, events: int, compression: Compression) -> AsyncIte
     """Resume, next to decompressing the same file frame by frame and splitting its lines."""
     path = write_log(work, "s", turns(events), compression)
     name = f"{NAMES[events]}, {compression}"
-    floors: list[float] = []
+    floors, cpu_floors = list[float](), list[float]()
     size = 0
     for _ in range(3):
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         size = _split(path, compression)
         floors.append(time.perf_counter() - started)
-    floor = sorted(floors)[1]
+        cpu_floors.append(time.process_time() - cpu)
+    floor, cpu_floor = sorted(floors)[1], sorted(cpu_floors)[1]
     yield Figure(f"decompress and split, {name}", floor, "s")
     async with host(work) as running:
         gaps = _Gaps()
         watching = asyncio.create_task(gaps.watch())
         await asyncio.sleep(0.05)
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         agent = await running.agents.resume("s")
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        taken = time.perf_counter() - started
+        taken, spent = time.perf_counter() - started, time.process_time() - cpu
         watching.cancel()
-        assert len(agent.session.events) == events
+        assert len(agent.session.events) >= events
     yield Figure(f"resume until armed, {name}", taken, "s", "decompress and split", floor)
+    yield Figure(f"resume until armed, CPU time, {name}", spent, "s", "CPU time of that", cpu_floor)
     yield Figure(f"resume, peak memory, {name}", peak_mb(), "MB", "text", size / 1e6)
     yield Figure(f"resume, longest pause of others, {name}", gaps.longest * 1e3, "ms")
 

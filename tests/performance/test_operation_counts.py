@@ -18,7 +18,17 @@ from watchbell.clock import Timer, WallClock, wall_ms
 from watchbell.log.blocks import Block, decode_block
 from watchbell.log.codec import encode_rows
 from watchbell.log.eventlog import EventLog, PackedRow, Rows
-from watchbell.log.events import ChunkEvent, Draft, Event, Message, StepMark, TextBlock, TextDelta, TurnEnd, TurnStart
+from watchbell.log.events import (
+    ChunkEvent,
+    Draft,
+    Event,
+    Message,
+    StepMark,
+    TextBlock,
+    TextDelta,
+    TurnEnd,
+    TurnStart,
+)
 from watchbell.log.session import SessionHeader
 from watchbell.schedule.protocol import AtRecord, Create, Dispatch, draft_change
 from watchbell.schedule.state import ScheduleState
@@ -121,9 +131,7 @@ def long_log(turns: int) -> list[Event]:
     return [draft.at(seq, 1_000) for seq, draft in enumerate(history(turns))]
 
 
-def live(
-    home: Path, turns: int, body: Callable[[Agent, CountingStorage, CountingClock], Awaitable[T]]
-) -> T:
+def live(home: Path, turns: int, body: Callable[[Agent, CountingStorage, CountingClock], Awaitable[T]]) -> T:
     """Resume a session of so many turns and run `body` with its agent."""
 
     async def main() -> T:
@@ -204,7 +212,9 @@ def test_batches_that_wait_go_in_one_write(tmp_path: Path) -> None:
     async def body(agent: Agent, storage: CountingStorage, _: object) -> tuple[int, int]:
         storage.files.writes = storage.files.syncs = 0
         for number in range(50):
-            agent.session.append_batch([Draft("watchbell/take-up", {"messageId": f"{number}", "attempt": 1}, ignorable=True)])
+            agent.session.append_batch(
+                [Draft("watchbell/take-up", {"messageId": f"{number}", "attempt": 1}, ignorable=True)]
+            )
         await agent.sessions.flush(agent.session)
         return storage.files.writes, storage.files.syncs
 
@@ -272,7 +282,9 @@ def test_a_fold_goes_on_where_it_ended() -> None:
     state.advance(log)
     assert rows.read == TURNS + TURNS // 2 - 1
     state.advance(log)
-    log.extend([draft_change(Create(schedule=AtRecord(id="new", prompt="p", scheduled_at=FAR))).at(len(log), 0)])
+    log.extend(
+        [draft_change(Create(schedule=AtRecord(id="new", prompt="p", scheduled_at=FAR))).at(len(log), 0)]
+    )
     state.advance(log)
     assert rows.read == TURNS + TURNS // 2 - 1
     assert len(state) == TURNS // 2 + 2

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
+from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
@@ -136,6 +137,12 @@ class Agent:
     def transcript(self) -> tuple[Message, ...]:
         """Return the conversation so far, oldest message first."""
         return self._transcript.advance(self.session.events).messages
+
+    async def read_transcript(self) -> tuple[Message, ...]:
+        """Return the conversation so far like `transcript`; what is long and unread is read in slices."""
+        transcript = self._transcript
+        await fold_in_slices(self.session.events, transcript.advance, start=transcript.watermark)
+        return self.transcript()
 
     def followup(self, content: str | Message, *, source: dict[str, Any] | None = None) -> Message:
         """Queue a message that opens a turn of its own, after all that is queued before it.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import asyncio
+from typing import TYPE_CHECKING
 
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.takeups import TakeUps
@@ -23,7 +22,7 @@ SLICE_EVENTS = 20_000
 """Most events that are folded before others get their turn: a few milliseconds."""
 
 
-async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object]) -> None:
+async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:
     """Bring projections up to the end of a log, with pauses in which other agents go on.
 
     A log of less than a slice is folded without a pause.
@@ -31,13 +30,14 @@ async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], obj
     Args:
         log: The log; what it gains meanwhile is left to the next fold.
         advances: Each folds as far as the seq that it gets.
+        start: How far they are already.
     """
     length = len(log)
-    for start in range(0, length, SLICE_EVENTS):
-        if start:
+    for at in range(start, length, SLICE_EVENTS):
+        if at > start:
             await asyncio.sleep(0)
         for advance in advances:
-            advance(log, min(start + SLICE_EVENTS, length))
+            advance(log, min(at + SLICE_EVENTS, length))
 
 
 class Opening:

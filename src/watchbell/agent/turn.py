@@ -172,8 +172,9 @@ class Turn:
         return answer, finish
 
     async def _receive(self, answer: AnswerAssembler, seqs: list[int]) -> None:
+        messages = await self._agent.read_transcript()
         stream = self._agent.model.stream(
-            ModelRequest(self._agent.system, self._agent.transcript(), self._agent.tools.specs())
+            ModelRequest(self._agent.system, messages, self._agent.tools.specs())
         )
         try:
             async for received in stream:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from watchbell.log.events import Message, TextBlock
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Event, Message, TextBlock
 from watchbell.log.transcript import surface_message
 from watchbell.zones import ZoneTable
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import StepPlan
     from watchbell.context import Context
+    from watchbell.log.session import Session
 
 __all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
 
@@ -49,6 +52,8 @@ class TimeContextPlugin:
     def __init__(self, time_zone: str | None, zones: ZoneTable) -> None:
         self._time_zone = time_zone
         self._zones = zones
+        # What each log said last, and how far it was read: a long one is looked through once.
+        self._given: WeakKeyDictionary[Session, tuple[int, str | None]] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def install(self, ctx: Context) -> AsyncIterator[None]:
@@ -56,7 +61,7 @@ class TimeContextPlugin:
 
         async def prepare(agent: Agent, plan: StepPlan) -> None:
             if plan.accepted:
-                zone = _latest_zone(agent, plan) or self._time_zone
+                zone = self._latest_zone(agent, plan) or self._time_zone
                 text = render_time_context(ctx.clock.now_ms(), zone, self._zones)
                 plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
 
@@ -65,6 +70,20 @@ class TimeContextPlugin:
             yield
         finally:
             stop()
+
+    def _latest_zone(self, agent: Agent, plan: StepPlan) -> str | None:
+        """Return the zone that a person last gave: in the messages that enter now, else in the log."""
+        for message in reversed(plan.accepted):
+            if message.is_from_person and isinstance(message.source.get(TIME_ZONE_KEY), str):
+                return message.source[TIME_ZONE_KEY]
+        log = agent.session.events
+        start, given = self._given.get(agent.session, (0, None))
+        for lines in log.lines(_ENTERED, start):
+            for line in lines:
+                if TIME_ZONE_KEY.encode() in line:
+                    given = _zone_of(line) or given
+        self._given[agent.session] = (len(log), given)
+        return given
 
 
 def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) -> str:
@@ -99,14 +118,7 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
     )
 
 
-def _latest_zone(agent: Agent, plan: StepPlan) -> str | None:
-    """Return the zone that a person last gave: in the messages that enter now, else in the log."""
-    for message in reversed(plan.accepted):
-        if message.is_from_person and isinstance(message.source.get(TIME_ZONE_KEY), str):
-            return message.source[TIME_ZONE_KEY]
-    for event in agent.session.events.select_back(_ENTERED):
-        if TIME_ZONE_KEY.encode() in bytes(event.raw):
-            zone = surface_message(event).source.get(TIME_ZONE_KEY)
-            if isinstance(zone, str):
-                return zone
-    return None
+def _zone_of(line: bytes) -> str | None:
+    event = decode_row(line)
+    zone = surface_message(event).source.get(TIME_ZONE_KEY) if isinstance(event, Event) else None
+    return zone if isinstance(zone, str) else None

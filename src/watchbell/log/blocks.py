@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from watchbell.errors import CorruptLogError
 from watchbell.log.codec import KNOWN_TYPES, MESSAGE_TYPES, SUSPICIOUS_LENGTH, decode_row, decode_rows
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import SURFACE_TYPES, Event
@@ -27,6 +26,7 @@ from watchbell.log.session import MAX_ROW_BYTES, MAX_SAFE_INTEGER
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
 __all__ = ["Block", "decode_block"]
+
 
 class _Codes(dict[str, int]):
     """Numbers for the types of rows, so that a row's type takes one byte."""
@@ -60,7 +60,12 @@ class Block:
     __slots__ = ("_codes", "_ends", "_lines", "_others", "_starts", "first", "length")
 
     def __init__(
-        self, lines: bytes, codes: bytes, others: Mapping[int, str], ends: Iterable[int], starts: Sequence[int]
+        self,
+        lines: bytes,
+        codes: bytes,
+        others: Mapping[int, str],
+        ends: Iterable[int],
+        starts: Sequence[int],
     ) -> None:
         self.first = starts[0]
         self.length = starts[-1] - self.first
@@ -156,6 +161,7 @@ class _Envelope(
     surface_op: Literal["append"] | UnsetType = UNSET
     ignorable: bool = False
 
+
 class _Identified(msgspec.Struct, gc=False):
     id: str
 
@@ -211,7 +217,7 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
             for at, run in zip(packed, decode_runs(b"\n".join([texts[at] for at in packed])), strict=True):
                 rows[at], counts[at] = run, run.count
             starts = list(accumulate(counts, initial=next_seq))
-        # Encoded again they are the same to the byte: each line is one row, nothing was left out or said twice.
+        # Encoded again they are the same to the byte: each line is one row, and says nothing twice.
         is_same = _encode_lines(rows) == lines and [row.seq for row in rows] == list(starts[:-1])
     except ValueError:
         return None  # msgspec's errors are ValueErrors, too

@@ -119,8 +119,8 @@ class _Appended:
 class EventLog(Sequence["Event"]):
     """All events of a session, in order; `log[i].seq == i`.
 
-    Only its session appends to it. Everyone else reads: by index, by iteration, with `select`, which finds the
-    events of some types without decoding the others, or with `lines`, which leaves the decoding to the caller.
+    Only its session appends to it. Everyone else reads: by index, by iteration, with `select`, which finds
+    the events of some types without decoding the others, or with `lines`, which leaves that to the caller.
     """
 
     __slots__ = ("_appended", "_firsts", "_length", "_parts")
@@ -209,11 +209,13 @@ class EventLog(Sequence["Event"]):
                 yield from reversed(_events(part[number], start, self._length))
 
     def lines(self, types: frozenset[str], start: int = 0, stop: int | None = None) -> Iterator[list[bytes]]:
-        """Iterate over the rows of `types` with `start <= seq < stop` as text, without line ends, many at a time.
+        """Iterate over the texts of the rows of `types` with `start <= seq < stop`, many at a time.
 
         No packed row may be among them: `assistant/chunk` is not asked for here.
         """
-        for part, low, high in self._stretches(start, self._length if stop is None else min(stop, self._length)):
+        for part, low, high in self._stretches(
+            start, self._length if stop is None else min(stop, self._length)
+        ):
             numbers = part.find(types, low, high)
             if numbers:
                 yield part.lines(numbers)

@@ -1,4 +1,4 @@
-"""Reading rows for a projection: only of the types that it folds, only the keys that it needs, many at a time."""
+"""Reading rows for a projection: of the types that it folds, the keys that it needs, many at a time."""
 
 from __future__ import annotations
 
@@ -58,16 +58,20 @@ class Reason(msgspec.Struct, frozen=True):
     @property
     def is_loss(self) -> bool:
         """Whether the program ended before the turn did."""
-        return self.kind == "interrupted" or (self.kind == "aborted" and _get(self.reason, "kind") == "disposed")
+        match self.kind, self.reason:
+            case ("interrupted", _) | ("aborted", {"kind": "disposed"}):
+                return True
+            case _:
+                return False
 
     @property
     def is_uncertainty(self) -> bool:
         """Whether the barrier before the model's call failed."""
-        return self.kind == "error" and _get(self.error, "code") == "PERSISTENCE_UNCERTAIN"
-
-
-def _get(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
+        match self.kind, self.error:
+            case "error", {"code": "PERSISTENCE_UNCERTAIN"}:
+                return True
+            case _:
+                return False
 
 
 class _TurnReason(msgspec.Struct, frozen=True):
@@ -136,10 +140,11 @@ def read_rows(
         try:
             yield decoder.decode_lines(b"\n".join(lines))
         except (ValueError, RecursionError):
-            yield from ([_decode(line, decoder.type)] for line in lines)
+            yield from ([_decode(line, decoder)] for line in lines)
 
 
-def _decode(line: bytes, shape: type[T]) -> T:
+def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    shape: Any = decoder.type
     try:
         return decode_typed(line, shape)  # a lone surrogate, in this row or another one
     except ValueError as error:

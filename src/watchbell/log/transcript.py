@@ -53,16 +53,22 @@ class Transcript:
         """The messages, oldest first."""
         return tuple(self._messages)
 
-    def advance(self, log: EventLog) -> Transcript:
-        """Fold the events that came since the last call, and return itself.
+    @property
+    def watermark(self) -> int:
+        """How many events have been folded or passed over."""
+        return self._watermark
+
+    def advance(self, log: EventLog, stop: int | None = None) -> Transcript:
+        """Fold the events that came since the last call, as far as `stop`, and return itself.
 
         Raises:
             CorruptLogError: An event's payload is not what its type says.
         """
-        for event in log.select(SURFACE_TYPES, self._watermark):
+        stop = len(log) if stop is None else min(stop, len(log))
+        for event in log.select(SURFACE_TYPES, self._watermark, stop):
             self._apply(event)
             self._watermark = event.seq + 1
-        self._watermark = len(log)
+        self._watermark = max(self._watermark, stop)
         return self
 
     def _apply(self, event: Event) -> None:

@@ -102,7 +102,9 @@ def decode_instant(text: str) -> int:
     try:
         return _decode_day(text[:10]) + _MINUTES[text[10:17]] + _SECONDS[text[17:20]] + _MILLIS[text[20:]]
     except KeyError:
-        raise ValueError("an instant is written YYYY-MM-DDTHH:mm:ss.sssZ, and is one that a clock shows") from None
+        raise ValueError(
+            "an instant is written YYYY-MM-DDTHH:mm:ss.sssZ, and is one that a clock shows"
+        ) from None
 
 
 def render_instant(instant_ms: int) -> str:
@@ -251,15 +253,15 @@ _decoder = msgspec.json.Decoder(Change)
 
 # As they stand in a log: there the version is never left out, and an absent key is not null.
 class _CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
-    version: Literal[1]
+    version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
 class _DeleteLine(Ending, frozen=True, gc=False, tag="delete", kw_only=True):
-    version: Literal[1]
+    version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
 class _DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
-    version: Literal[1]
+    version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
 class ChangeRow(

@@ -224,8 +224,8 @@ class ScheduleState:
     def _apply_each(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             event = decode_row(line)
-            assert isinstance(event, Event)  # no row of a change is packed
-            self._apply(decode_change(event.raw, event.seq), event.seq)
+            if isinstance(event, Event):  # as every row of a change is
+                self._apply(decode_change(event.raw, event.seq), event.seq)
 
     def _apply(self, change: Create | Ending, seq: int | None) -> None:
         active = self._active

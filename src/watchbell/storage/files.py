@@ -14,7 +14,14 @@ try:
 except ImportError:  # Windows
     fcntl = resource = None
 
-__all__ = ["FileSystem", "make_directories", "raise_descriptor_limit", "sync_directory", "sync_names", "write_all"]
+__all__ = [
+    "FileSystem",
+    "make_directories",
+    "raise_descriptor_limit",
+    "sync_directory",
+    "sync_names",
+    "write_all",
+]
 
 # What a file system answers that does not know the request.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTTY}

@@ -76,7 +76,7 @@ def read_frames(file: BinaryIO, size: int, *, together: bool = False) -> Iterato
     Args:
         file: The log.
         size: Its length, or less.
-        together: Whether a part may hold several small frames, which is faster; a damaged one is not placed then.
+        together: Whether a part may hold several small frames: faster, but a damaged row is not placed.
 
     Raises:
         CorruptLogError: A damaged frame, or something that is no frame.
@@ -88,9 +88,9 @@ def read_frames(file: BinaryIO, size: int, *, together: bool = False) -> Iterato
         if not _MAGIC.startswith(head[: len(_MAGIC)]):
             kind = "plain text" if head[:1] == b"{" else "something else"
             raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=start)
-        together = _read_together(source, decompressor) if together else None
-        if together is not None:
-            yield together
+        several = _read_together(source, decompressor) if together else None
+        if several is not None:
+            yield several
             continue
         is_whole = False
         for part in _read_frame(source, decompressor):
