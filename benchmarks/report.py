@@ -125,8 +125,5 @@ def print_targets(targets: Sequence[Target], summaries: dict[str, Summary]) -> N
         met = reached >= target.limit if target.at_least else reached <= target.limit
         sign = ">=" if target.at_least else "<="
         what = {"value": "", "ratio": " to its floor"}.get(target.of, f" to {target.of}")
-        print(
-        ratio = ""
-        if summary.ratio is not None:
-            ratio = f"{summary.ratio:.2f} x {figure.ratio_to}, {figure.baseline:,.3f}"
-        )
+        verdict = "met    " if met else "not met"
+        print(f"  {verdict}  {target.name}{what}: {reached:,.3f} {sign} {target.limit:,g}")
