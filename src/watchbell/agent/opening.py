@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "fold_in_slices", "plan_opening"]
 
-SLICE_EVENTS = 20_000
-"""Most events that are folded before others get their turn: a few milliseconds."""
+SLICE_EVENTS = 5_000
+"""Most events that are folded before others get their turn: two or three milliseconds."""
 
 
 async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:

@@ -13,7 +13,7 @@ from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.recovery import MissingDispatches
 from watchbell.schedule.rules import Limits, ZoneLookup
 from watchbell.schedule.state import ScheduleState
-from watchbell.schedule.tools import schedule_tools
+from watchbell.schedule.tools import catalog_tools, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.zones import ZoneTable
 
@@ -65,6 +65,7 @@ class SchedulePlugin:
             if agent.is_root:
                 attached[agent] = Attachment(agent, history, self._limits, self._zones)
 
+        catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
         stop_reading = ctx.on("agent/opening", read)
         stop = ctx.on("agent/created", attach)
         forget = ctx.on("agent/disposed", lambda agent: attached.pop(agent, None))
