@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
 __all__ = [
+    "AnswerRow",
+    "EnteredMessageRow",
     "EnteredRow",
     "Reason",
+    "ResultRow",
     "SplicedRow",
     "TakeUpRow",
     "TurnEndRow",
@@ -106,6 +109,40 @@ class SplicedRow(_Row, frozen=True, tag="agent/inbox/spliced"):
     """A pending list changed; the messages' blocks are plain values yet (see `Message.complete`)."""
 
     data: _Splice
+
+
+class EnteredMessageRow(_Row, frozen=True, rename="camel", tag="user/message"):
+    """A message of a person, a plugin or a program; its blocks are plain values yet."""
+
+    data: Message
+    surface_op: Any = "append"
+
+    @property
+    def message(self) -> Message:
+        """The message as it was decoded."""
+        return self.data
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    message: Message
+
+
+class _MessageRow(_Row, frozen=True, rename="camel"):
+    data: _Holder
+    surface_op: Any = "append"
+
+    @property
+    def message(self) -> Message:
+        """The message as it was decoded."""
+        return self.data.message
+
+
+class AnswerRow(_MessageRow, frozen=True, rename="camel", tag="assistant/message"):
+    """An answer; its blocks are plain values yet."""
+
+
+class ResultRow(_MessageRow, frozen=True, rename="camel", tag="tool/result"):
+    """What a call gave; its blocks are plain values yet."""
 
 
 class _TakenUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from watchbell.errors import CorruptLogError
 from watchbell.log.events import SURFACE_TYPES, Message
-from watchbell.log.values import decode_json
+from watchbell.log.projection import AnswerRow, EnteredMessageRow, ResultRow, read_rows
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
     from watchbell.log.events import Event
 
 __all__ = ["MALFORMED", "Transcript", "malformed", "surface_message"]
+
+_decoder = msgspec.json.Decoder(EnteredMessageRow | AnswerRow | ResultRow)
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
 """What reading a payload of another shape than its type's raises."""
@@ -34,6 +38,11 @@ def surface_message(event: Event) -> Message:
         return Message.from_value(data if event.type == "user/message" else data["message"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptLogError(f"event {event.seq} ({event.type}) holds no message") from error
+
+
+class _Place(msgspec.Struct):
+    start: int
+    end: int
 
 
 class Transcript:
@@ -65,21 +74,21 @@ class Transcript:
             CorruptLogError: An event's payload is not what its type says.
         """
         stop = len(log) if stop is None else min(stop, len(log))
-        for event in log.select(SURFACE_TYPES, self._watermark, stop):
-            self._apply(event)
-            self._watermark = event.seq + 1
-        self._watermark = max(self._watermark, stop)
+        if self._watermark < stop:
+            for rows in read_rows(log, SURFACE_TYPES, _decoder, self._watermark, stop):
+                for row in rows:
+                    self._apply(row.seq, row.message.complete(), row.surface_op)
+                    self._watermark = row.seq + 1
+            self._watermark = stop
         return self
 
-    def _apply(self, event: Event) -> None:
-        message = surface_message(event)
-        operation: Any = "append"
-        if event.surface_op:
-            operation = decode_json(event.surface_op)
-        if isinstance(operation, dict):
-            start, end = operation["start"], operation["end"]
-            if not 0 <= start <= end <= len(self._messages):
-                raise CorruptLogError(f"event {event.seq} replaces messages {start} to {end}, which are not there")
-            self._messages[start:end] = [message]
-        else:
+    def _apply(self, seq: int, message: Message, operation: Any) -> None:
+        if not isinstance(operation, dict):
             self._messages.append(message)
+            return
+        place = msgspec.convert(operation, _Place)
+        if not 0 <= place.start <= place.end <= len(self._messages):
+            raise CorruptLogError(
+                f"event {seq} replaces messages {place.start} to {place.end}, which are not there"
+            )
+        self._messages[place.start : place.end] = [message]
