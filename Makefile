@@ -9,7 +9,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage bench docs contract check wheel clean
+.PHONY: help demo test lint types coverage fuzz bench docs contract costs mutate sim chaos check wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,14 +34,33 @@ coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
+fuzz: $(VENV)/dev.stamp ## fuzz what reads logs, for SECONDS=60 unless told otherwise
+	$(BIN)/python -m tests.properties.fuzz_log --seconds $(or $(SECONDS),60)
+
 bench: $(VENV)/bench.stamp ## measure, and print the figures; ARGS="resume --runs 1" for a part
 	$(BIN)/python -m benchmarks $(ARGS)
 
-docs: $(VENV)/dev.stamp ## run every example, follow every link
-	$(BIN)/python -m pytest tests/docs $(ARGS)
+sim: $(VENV)/dev.stamp ## break the promise, if you can: SEED=n, RUNS=n, SECONDS=n
+	$(BIN)/python -m watchbell.testing.simulation \
+		$(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+chaos: $(VENV)/dev.stamp ## kill real hosts on real files: KILLS=n, SEED=n
+	$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+docs: $(VENV)/dev.stamp ## run every example, follow every link, build site/
+	$(BIN)/python -m pytest tests/docs tests/examples $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 contract: $(VENV)/dev.stamp ## write docs/reference/contract.md from its tests
 	$(BIN)/python -m tests.docs.render_contract
+
+costs: $(VENV)/dev.stamp ## write docs/explanation/costs.md, measured
+	$(BIN)/python -m tests.docs.render_costs
+
+mutate: $(VENV)/mutate.stamp ## mutants of Schedule's pure half that the tests do not see; some 15 minutes
+	rm -rf mutants
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
 
 check: lint types coverage ## all that CI asks of a change
 
@@ -50,7 +69,7 @@ wheel: $(VENV)/dev.stamp ## build dist/*.whl and the source archive
 	$(BIN)/python -m build --no-isolation
 
 clean: ## remove what make and the tools made
-	rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist htmlcov mutants site .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/venv.stamp:
@@ -69,3 +88,7 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(VENV)/cli.stamp $@
+
+$(VENV)/mutate.stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet mutmut
+	@touch $@

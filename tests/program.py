@@ -20,6 +20,7 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, Event
 from watchbell.log.session import SessionHeader
 from watchbell.log.values import decode_json
+from watchbell.models.base import ModelRequest
 from watchbell.testing import (
     FaultyPersistence,
     MemoryDisk,
@@ -30,8 +31,9 @@ from watchbell.testing import (
     simulate,
 )
 from watchbell.testing.clock import DEFAULT_START
-from watchbell.testing.model import Script
+from watchbell.testing.model import Answer, Script
 from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
+from watchbell.tools.function import tool
 
 T = TypeVar("T")
 MOST_PASSES = 20_000
@@ -70,9 +72,12 @@ class _Errors(logging.Handler):
 
 
 def run(
-    main: Callable[[SimulatedClock], Awaitable[T]], *, start: str | int = DEFAULT_START, logs_errors: bool = False
+    main: Callable[[SimulatedClock], Awaitable[T]],
+    *,
+    start: str | int = DEFAULT_START,
+    logs_errors: bool = False,
 ) -> T:
-    """Simulate `main`; nothing may spin, be left running, fail unheard, or be logged as an error unless said."""
+    """Simulate `main`; nothing may spin, be left running, fail unheard or, unless said, log an error."""
     errors = _Errors()
     logging.getLogger("watchbell").addHandler(errors)
     try:
@@ -147,6 +152,32 @@ def operations(events: Iterable[Event]) -> list[str]:
     return [f"{change['operation']} {change.get('id') or change['schedule']['id']}" for change in changes]
 
 
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers, the greater sum the later."""
+    await asyncio.sleep(a + b)
+    return a + b
+
+
+def converse(
+    script: Sequence[Answer], *said: str, tools: Sequence[Tool] = (), logs_errors: bool = False
+) -> Any:
+    """Have one conversation, and return its durable events with what the model was asked."""
+
+    async def main(clock: SimulatedClock) -> tuple[list[Event], list[ModelRequest]]:
+        program = Program(clock, script, tools=tools)
+        async with program:
+            agent = await program.host.agents.create("s")
+            for text in said:
+                agent.followup(text)
+            await agent.when_idle()
+        return program.disk.events("s"), program.model.requests
+
+    events, requests = run(main, logs_errors=logs_errors)
+    require_valid(events)
+    return events, requests
+
+
 async def passes(count: int = 20) -> None:
     """Let everything run that needs no time."""
     for _ in range(count):
@@ -192,7 +223,9 @@ def texts(agent: Agent) -> list[str]:
 
 def user_texts(events: Iterable[Event]) -> list[str]:
     """Read what entered the conversation as a user message."""
-    return ["".join(block["text"] for block in message["content"]) for message in data(events, "user/message")]
+    return [
+        "".join(block["text"] for block in message["content"]) for message in data(events, "user/message")
+    ]
 
 
 def results(events: Iterable[Event]) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ from watchbell import Host, JsonlStorage, OfflineModel, schedule
 
 
 async def main() -> None:
-    async with Host(storage=JsonlStorage("~/.watchbell"), model=OfflineModel(), plugins=[schedule.plugin()]) as host:
+    storage, model = JsonlStorage("~/.watchbell"), OfflineModel()
+    async with Host(storage=storage, model=model, plugins=[schedule.plugin()]) as host:
         agent = await host.agents.open("standup")
         agent.followup("Remind me in 20 minutes to stretch.")
         await agent.when_idle()
@@ -21,7 +22,9 @@ from importlib.metadata import version
 
 from watchbell import schedule
 from watchbell.agent.agent import Agent, Reservation
+from watchbell.agent.answer import AnswerRecorder
 from watchbell.agent.registry import AgentRegistry
+from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.clock import Clock, SystemClock
 from watchbell.context import Context, Plugin
 from watchbell.errors import (
@@ -49,29 +52,42 @@ from watchbell.errors import (
     ZoneDataError,
 )
 from watchbell.host import Host, time_context
-from watchbell.log.events import Event, Message
+from watchbell.log.events import (
+    Event,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+)
 from watchbell.log.session import Session, SessionHeader
 from watchbell.models.base import ChatModel, ModelRequest
 from watchbell.models.offline import OfflineModel
 from watchbell.models.openai import OpenAIModel
 from watchbell.storage.base import SessionPersistence
 from watchbell.storage.jsonl import JsonlStorage
-from watchbell.tools.definition import Tool, ToolExecution
+from watchbell.storage.sessions import Sessions
+from watchbell.tools.definition import AbortSignal, ErrorValue, Tool, ToolExecution
 from watchbell.tools.function import tool
+from watchbell.tools.registry import ToolOutcome, ToolRegistry
 
 __version__ = version("watchbell")
 
 __all__ = [
+    "AbortSignal",
     "Agent",
     "AgentBusyError",
     "AgentClosedError",
     "AgentError",
     "AgentRegistry",
+    "AnswerRecorder",
     "ChatModel",
     "Clock",
     "CompositionError",
     "Context",
     "CorruptLogError",
+    "ErrorValue",
     "Event",
     "Host",
     "InvalidEventError",
@@ -84,6 +100,7 @@ __all__ = [
     "OpenAIModel",
     "PersistenceError",
     "Plugin",
+    "ReasoningBlock",
     "Reservation",
     "ScheduleLogError",
     "Session",
@@ -94,13 +111,22 @@ __all__ = [
     "SessionLockedError",
     "SessionNotFoundError",
     "SessionPersistence",
+    "Sessions",
     "SettingsError",
     "SystemClock",
+    "TextBlock",
     "Tool",
     "ToolAbortedError",
+    "ToolCallBlock",
     "ToolConflictError",
     "ToolError",
     "ToolExecution",
+    "ToolOutcome",
+    "ToolRegistry",
+    "ToolResultBlock",
+    "ToolSpec",
+    "TurnRecorder",
+    "TurnRunner",
     "UnsupportedLogError",
     "WatchbellError",
     "ZoneDataError",

@@ -126,7 +126,9 @@ class Context:
         """
         missing = [name for name in plugin.requires if not self.has(name)]
         if missing:
-            raise CompositionError(f"plugin {plugin.name!r} requires {', '.join(missing)}, which nothing provides")
+            raise CompositionError(
+                f"plugin {plugin.name!r} requires {', '.join(missing)}, which nothing provides"
+            )
         await self._stack.enter_async_context(plugin.install(self))
 
     def on(self, event: str, handler: Handler) -> Callable[[], None]:
@@ -143,7 +145,7 @@ class Context:
         return end
 
     def emit(self, event: str, *args: Any) -> None:
-        """Call every handler of `event`, in order of subscription. A handler's exception is logged, no more."""
+        """Call every handler of `event`, in order of subscription; an exception is logged, no more."""
         for handler in tuple(self._bus.get(event, ())):
             try:
                 handler(*args)
@@ -165,7 +167,7 @@ class Context:
         return results
 
     async def aclose(self) -> None:
-        """End the child scopes, then undo all that was installed, in reverse order. Again, it does nothing."""
+        """End the child scopes, then undo all that was installed, in reverse; again, it does nothing."""
         if self._closed:
             return
         self._closed = True

@@ -155,7 +155,8 @@ class SessionLockedError(SessionError):
         who = "another program" if holder is None else f"process {holder}"
         when = "" if since is None else f" since {since}"
         super().__init__(
-            f"session {session_id!r} is open in {who}{when}; close it there first (reading it is always possible)"
+            f"session {session_id!r} is open in {who}{when}; close it there first "
+            "(reading it is always possible)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -188,6 +189,27 @@ def test_cancelling_while_hooks_run_leaves_a_retained_message_to_the_next_try() 
     run(main)
 
 
+@pytest.mark.parametrize("after", range(10))
+def test_a_cancel_before_a_retained_message_was_claimed_never_ends_its_turn(after: int) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def hook(_: Agent, plan: StepPlan) -> None:
+                await passes(3)
+
+            program.host.ctx.on("step/prepare", hook)
+            agent.followup(retained("bell"))
+            await passes(after)
+            is_claimed = data(agent.session.events, "turn/start") != []
+            agent.cancel()
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == (["aborted"] if is_claimed else ["completed"])
+
+    run(main)
+
+
 @pytest.mark.parametrize("after", range(8))
 @pytest.mark.parametrize("discard_pending", [False, True])
 def test_a_message_sent_right_after_a_cancel_is_never_dropped(after: int, discard_pending: bool) -> None:
@@ -248,7 +270,7 @@ def test_what_cannot_begin_is_tried_again_after_growing_pauses() -> None:
             program.host.ctx.on("step/prepare", refuse)
             agent.followup(retained("bell"))
             await agent.when_idle()
-            pauses = [later - earlier for earlier, later in zip(tries, tries[1:], strict=False)]
+            pauses = [later - earlier for earlier, later in pairwise(tries)]
             assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
             assert user_texts(agent.session.events) == ["bell"]
             assert reason_kinds(agent.session.events) == ["completed"]
@@ -338,3 +360,87 @@ def test_cancelling_an_idle_agent_does_nothing() -> None:
         agent.cancel(discard_pending=True)
 
     run(main)
+
+
+def test_a_hook_that_always_cancels_is_tried_again_after_growing_pauses() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            tries: list[int] = []
+
+            async def refuse(_: Agent, plan: StepPlan) -> None:
+                tries.append(clock.now_ms() // 1000)
+                if len(tries) < 10:
+                    agent.cancel(kind="hook")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup(retained("bell"))
+            await agent.when_idle()
+            pauses = [later - earlier for earlier, later in pairwise(tries)]
+            assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+            assert user_texts(agent.session.events) == ["bell"]
+            assert reason_kinds(agent.session.events) == ["completed"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("hooks", [1, 2])
+def test_a_hook_can_dispose_of_its_own_agent(hooks: int) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def end(_: Agent, plan: StepPlan) -> None:
+                await agent.aclose()
+
+            for _ in range(hooks):
+                program.host.ctx.on("step/prepare", end)
+            agent.followup(retained("bell"))
+            await passes(60)
+            assert agent.phase == "closed"
+            await agent.aclose()
+            assert program.host.agents.live == ()
+        async with Program(clock, disk=program.disk) as second:
+            agent = await second.host.agents.resume("s")
+            await agent.when_idle()
+            assert user_texts(agent.session.events) == ["bell"]
+        require_valid(second.disk.events("s"))
+
+    run(main)
+
+
+def test_a_tool_can_dispose_of_its_own_agent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        @tool
+        async def leave() -> None:
+            """End it all."""
+            await agent.aclose()
+
+        async with Program(clock, [call("leave")], tools=[leave]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("go")
+            await passes(60)
+            assert agent.phase == "closed"
+        require_valid(program.disk.events("s"))
+        assert reasons(program.disk.events("s")) == [{"kind": "aborted", "reason": {"kind": "disposed"}}]
+
+    run(main)
+
+
+def test_cancelling_all_that_waits_for_its_next_try_makes_the_agent_idle_at_once() -> None:
+    async def main(clock: SimulatedClock) -> float:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+
+            async def refuse(_: Agent, __: StepPlan) -> None:
+                raise RuntimeError("made to fail")
+
+            program.host.ctx.on("step/prepare", refuse)
+            agent.followup("hello")
+            await asyncio.sleep(40)  # in the middle of a long pause
+            agent.cancel(discard_pending=True)
+            begun = asyncio.get_running_loop().time()
+            await agent.when_idle()
+            return asyncio.get_running_loop().time() - begun
+
+    assert run(main, logs_errors=True) == 0

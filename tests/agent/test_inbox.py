@@ -19,7 +19,9 @@ CANCELLED = {"kind": "aborted", "reason": {"kind": "user"}}
 
 
 def message(name: str, *, retained: bool = False) -> Message:
-    source: dict[str, Any] = {"kind": "plugin", "plugin": "p", "retained": True} if retained else {"kind": "user"}
+    source: dict[str, Any] = (
+        {"kind": "plugin", "plugin": "p", "retained": True} if retained else {"kind": "user"}
+    )
     return Message(name, "user", source, (TextBlock(name),))
 
 
@@ -54,7 +56,9 @@ def test_messages_enter_and_leave_the_list_that_the_splice_names() -> None:
     st.lists(st.sampled_from("stuvwxyz"), unique=True),
     st.sets(st.sampled_from("abcdefghstuvwxyz")),
 )
-def test_what_is_removed_is_exactly_what_was_named(turns: list[str], steps: list[str], gone: set[str]) -> None:
+def test_what_is_removed_is_exactly_what_was_named(
+    turns: list[str], steps: list[str], gone: set[str]
+) -> None:
     log, inbox = EventLog(), Inbox()
     grow(log, inserted(inbox, *turns), inserted(inbox, *steps, target="next-step"))
     grow(log, *inbox.advance(log).remove(gone, canceled=True))

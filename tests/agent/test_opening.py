@@ -31,9 +31,7 @@ def claim(name: str, source: dict[str, Any], *, turn: int = 1) -> list[Draft]:
     return [
         Inbox().insert([message(name, source)], "next-turn"),
         Draft("turn/start", TurnStart(turn)),
-        Draft(
-            "agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
-        ),
+        Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}),
     ]
 
 

@@ -49,16 +49,18 @@ def bell(name: str = "bell") -> Message:
 
 
 def lost_turn(
-    number: int = 1, *, end: dict[str, Any] | None = INTERRUPTED, answer: tuple[Draft, ...] = (), by: Any = RETAINED
+    number: int = 1,
+    *,
+    end: dict[str, Any] | None = INTERRUPTED,
+    answer: tuple[Draft, ...] = (),
+    by: Any = RETAINED,
 ) -> list[Draft]:
     """Write a turn that a message opened, as far as its answer, and its end when it has one."""
     opener = Message("bell", "user", by, (TextBlock("bell"),))
     drafts = [
         Inbox().insert([opener], "next-turn"),
         Draft("turn/start", TurnStart(number)),
-        Draft(
-            "agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
-        ),
+        Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}),
         Draft("step/start", StepMark(number, 1)),
         Draft("user/message", opener, None, "append"),
         *answer,
@@ -158,9 +160,7 @@ def test_a_take_up_torn_off_its_turn_counts_and_is_no_other_turns() -> None:
     lost = [
         Inbox().insert([other], "next-turn"),
         Draft("turn/start", TurnStart(4)),
-        Draft(
-            "agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
-        ),
+        Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}),
         Draft("step/start", StepMark(4, 1)),
         Draft("user/message", other, None, "append"),
     ]
@@ -183,7 +183,13 @@ def test_the_take_up_stands_right_before_its_turn_which_claims_nothing() -> None
             assert len(program.model.requests) == 1
             assert texts(agent) == ["bell", "ok"]
         new = disk.events("s")[7:]
-        assert types(new)[:5] == ["session/end-seed", "watchbell/take-up", "turn/start", "step/start", "request/header"]
+        assert types(new)[:5] == [
+            "session/end-seed",
+            "watchbell/take-up",
+            "turn/start",
+            "step/start",
+            "request/header",
+        ]
         assert new[1].ignorable
 
     run(main)

@@ -78,9 +78,7 @@ def home(own_home: Path) -> Path:
 def store(home: Path) -> Store:
     """Put a session with these events into the home; returns the path of its log."""
 
-    def put(
-        session_id: str, *drafts: Draft, cwd: str | None = None, seed_length: int | None = None
-    ) -> Path:
+    def put(session_id: str, *drafts: Draft, cwd: str | None = None, seed_length: int | None = None) -> Path:
         async def write() -> Path:
             storage = JsonlStorage(home)
             header = SessionHeader(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,10 +81,38 @@ def test_a_session_that_does_not_exist_is_a_failure() -> None:
     assert "'s'" in printed.stderr
 
 
-def test_a_tool_that_does_not_exist_is_a_failure_that_names_those_that_do() -> None:
+def test_a_tool_that_does_not_exist_is_wrong_usage_and_is_told_those_that_do() -> None:
     printed = run_watchbell("call", "s", "schedule_snooze", "{}", "--create")
-    assert (printed.exit_code, printed.stdout) == (1, "")
-    assert "schedule_create, schedule_list, schedule_delete" in printed.stderr
+    assert (printed.exit_code, printed.stdout) == (2, "")
+    assert all(name in printed.stderr for name in ("schedule_create", "schedule_list", "schedule_delete"))
+
+
+def test_the_settings_hold_for_a_call_too(own_home: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text('compression = "none"\nmax_active = 1\n', encoding="utf-8")
+    options = ["--create", "--config", str(config), "--home", str(own_home)]
+    codes = [
+        json.loads(run_watchbell("call", "s", "schedule_create", CREATE, *options).stdout).get("code")
+        for _ in range(2)
+    ]
+    assert codes == [None, "invalid_rule"]
+    assert types_in(own_home) == ["session", "schedule/change"]
+
+
+def test_a_terminal_gets_ascii_and_a_pipe_the_canonical_bytes(
+    start: Callable[..., subprocess.Popen[str]],
+) -> None:
+    prompt = "\x9b31m\x7f\u202egnp.exe\x1b"
+    arguments = json.dumps({"prompt": prompt, "after_seconds": 60})
+    piped = run_watchbell("call", "s", "schedule_create", arguments, "--create").stdout
+    assert prompt[:-1] in piped
+    ours, its = os.openpty()
+    assert start("call", "s", "schedule_list", stdout=its).wait(timeout=20) == 0
+    shown = os.read(ours, 65536).decode("ascii")
+    os.close(ours)
+    os.close(its)
+    assert shown.rstrip().isprintable()
+    assert json.loads(shown)[0]["prompt"] == prompt
 
 
 @pytest.mark.parametrize("tool", ["schedule_create", "schedule_list", "schedule_delete"])

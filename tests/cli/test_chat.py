@@ -20,6 +20,7 @@ from watchbell.agent.agent import Agent
 from watchbell.cli.chat_terminal import ChatTerminal
 from watchbell.cli.compose import Program
 from watchbell.clock import WallClock, wall_ms
+from watchbell.host.settings import Settings
 from watchbell.log.events import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
 from watchbell.models.offline import OfflineModel
@@ -38,6 +39,22 @@ def test_each_line_of_standard_input_is_one_turn(
     messages = [event.data for event in read_events(home, "main") if event.type == "user/message"]
     said = [message["content"][0]["text"] for message in messages if message["source"]["kind"] == "user"]
     assert said == ["remind me in 5 hours to stretch", "list"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "says"),
+    [
+        (("--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "hello\n", "CONNECTION"),
+        ((), "hello\n/fork main\n", "choose another id"),
+    ],
+)
+def test_a_chat_over_a_pipe_in_which_anything_failed_exits_with_1(
+    start: Callable[..., subprocess.Popen[str]], arguments: tuple[str, ...], lines: str, says: str
+) -> None:
+    chat = start("chat", *arguments, environment={"WATCHBELL_MAX_RETRIES": "0"})
+    out, _ = chat.communicate(lines, timeout=20)
+    assert says in out
+    assert chat.returncode == 1
 
 
 def test_a_reminder_that_is_overdue_comes_before_the_first_line(
@@ -109,7 +126,7 @@ def play(
     screen = io.StringIO()
 
     async def main() -> None:
-        program = Program(home, model or OfflineModel(), ZoneTable(), "UTC")
+        program = Program(Settings(home=home), model or OfflineModel(), ZoneTable(), "UTC")
         output = Vt100_Output(screen, lambda: Size(rows=24, columns=80), term="xterm")
         clock = SetClock()
         host = Host(storage=JsonlStorage(home), model=program.model, plugins=[schedule.plugin()], clock=clock)
@@ -132,14 +149,14 @@ def test_a_reminder_arrives_over_a_half_typed_line_and_leaves_it_whole(home: Pat
         terminal.keys.send_text("what remin")
         await terminal.until(lambda: "what remin" in terminal.shown)
         terminal.clock.ahead_ms = 6 * 3_600_000
-        await terminal.until(lambda: "[reminder] schedule-1" in terminal.shown)
+        await terminal.until(lambda: "Reminder schedule-1, " in terminal.shown)
         await terminal.agent.when_idle()
         terminal.keys.send_text("ders do I have\r")
         await terminal.until(lambda: "no active reminders" in terminal.shown)
         assert terminal.said() == ["remind me in 5 hours to stretch", "what reminders do I have"]
 
     shown = play(home, script)
-    assert shown.count("[reminder] schedule-1") == 1
+    assert shown.count("Reminder schedule-1, ") == 1
     assert '[tool] schedule_create {"prompt":"stretch"' in shown
 
 
@@ -149,7 +166,9 @@ def test_a_line_that_is_sent_as_a_reminder_comes_due_is_a_turn_of_its_own(home: 
         await terminal.until(lambda: "schedule-1)" in terminal.shown)
         terminal.clock.ahead_ms = 6 * 3_600_000
         terminal.keys.send_text("hello\r")
-        await terminal.until(lambda: "[reminder]" in terminal.shown and "stand-in" in terminal.shown)
+        await terminal.until(
+            lambda: "Reminder schedule-1, " in terminal.shown and "stand-in" in terminal.shown
+        )
         await terminal.agent.when_idle()
 
     play(home, script)
@@ -212,7 +231,7 @@ def test_resuming_shows_the_last_of_the_history(
     store("main", create("schedule-1", "stretch", PAST))
 
     async def main() -> None:
-        program = Program(home, OfflineModel(), ZoneTable(), "UTC")
+        program = Program(Settings(home=home), OfflineModel(), ZoneTable(), "UTC")
         async with program.host() as host:
             agent = await host.agents.open("main")
             agent.followup("what reminders do I have", source=program.person)

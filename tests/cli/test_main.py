@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import watchbell as package
-from tests.cli.conftest import FUTURE, Ran, Store, create
+from tests.cli.conftest import FUTURE, Ran, Store, create, read_events
 from watchbell.cli import sessions
 
 
@@ -20,7 +21,19 @@ def test_the_version_is_the_packages(watchbell: Callable[..., Ran]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("nothing",), ("log",), ("sessions", "--nothing"), ("chat", "--history", "-1")]
+    "arguments",
+    [
+        ("nothing",),
+        ("log",),
+        ("sessions", "--nothing"),
+        ("chat", "--history", "-1"),
+        ("run", "", "hi"),
+        ("chat", ""),
+        ("log", ""),
+        ("reminders", ""),
+        ("call", "", "schedule_list", "--create"),
+        ("call", "s", "schedule_snooze"),
+    ],
 )
 def test_wrong_usage_is_code_2(watchbell: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
     ran = watchbell(*arguments)
@@ -130,6 +143,47 @@ def test_a_reader_that_has_enough_ends_the_program_silently(
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
 
+def test_a_talk_whose_reader_has_gone_ends_silently_after_its_turn(
+    start: Callable[..., subprocess.Popen[str]], home: Path
+) -> None:
+    for session, arguments in (("a", ["run", "a", "hello"]), ("b", ["chat", "b"])):
+        reading, writing = os.pipe()
+        os.close(reading)
+        process = start(*arguments, stdout=writing)
+        os.close(writing)
+        _, err = process.communicate("hello\nnever said\n", timeout=20)
+        assert (process.returncode, err) == (0, "")
+        events = read_events(home, session)
+        assert [e.data["reason"]["kind"] for e in events if e.type == "turn/end"] == ["completed"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize(
+    "arguments", [("run", "a", "hello"), ("chat", "a"), ("sessions",), ("config", "--json")]
+)
+def test_output_that_cannot_be_written_is_one_line_and_a_failure(
+    start: Callable[..., subprocess.Popen[str]], arguments: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = start(*arguments, stdout=full)
+        _, err = process.communicate("hello\n", timeout=20)
+    assert process.returncode == 1
+    assert err == "watchbell: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_a_standard_stream_that_is_closed_is_like_none_at_all(
+    home: Path, start: Callable[..., subprocess.Popen[str]], closed: tuple[int, ...]
+) -> None:
+    process = start("run", "a", "hello", preexec_fn=lambda: [os.close(descriptor) for descriptor in closed])
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert ("stand-in" in out) == (1 not in closed)
+    assert read_events(home, "a")[-1].type == "turn/end"
+    process = start("call", "a", "schedule_create", "-", preexec_fn=lambda: os.close(0))
+    assert '"code":"invalid_selector"' in process.communicate(timeout=20)[0]
+
+
 def test_output_that_is_no_terminal_has_no_colour(
     store: Store, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -146,3 +200,37 @@ def test_without_its_extra_the_program_says_what_to_install() -> None:
         1,
         "watchbell: the program needs an extra: pip install 'watchbell[cli]'\n",
     )
+
+
+def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(
+    store: Store, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    store("a", create("schedule-1", "✓ 日本 😀", FUTURE))
+    for encoding in ("cp1252:strict", "ascii:strict", "utf-8"):
+        environment = {"PYTHONIOENCODING": encoding}
+        for command in (["reminders", "--json"], ["doctor", "--json"], ["config", "--json"]):
+            process = start(*command, environment=environment)
+            out, err = process.communicate()
+            assert (process.returncode, err) == (0, "")
+            assert out.isascii()
+        drawn = start("reminders", "--timeline", environment=environment)
+        out, err = drawn.communicate()
+        assert (drawn.returncode, err) == (0, "")
+        assert "\\u2588" not in out  # a picture of escapes is none
+        assert ("█" in out) == (encoding == "utf-8")
+
+
+def test_one_instant_is_the_same_in_every_zone_and_always_stands_there_as_utc(
+    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
+    for zone, local in {
+        "UTC": "2027-01-15 16:00:00 +00:00 UTC",
+        "Asia/Kolkata": "2027-01-15 21:30:00 +05:30 Asia/Kolkata",
+        "America/Vancouver": "2027-01-15 09:00:00 -07:00 America/Vancouver",
+    }.items():
+        monkeypatch.setenv("TZ", zone)
+        for command in (("reminders",), ("reminders", "--timeline")):
+            out = watchbell(*command).out
+            assert local in out
+            assert "2027-01-15T16:00:00.000Z" in out

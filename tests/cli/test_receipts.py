@@ -17,7 +17,9 @@ def sent(schedule_id: str = "schedule-1", occurrence_at: str = PAST) -> LogMessa
     return LogMessage(f"m-{schedule_id}", "user", source, (TextBlock("[SCHEDULE REMINDER]"),))
 
 
-def delivered(schedule_id: str = "schedule-1", occurrence_at: str = PAST, accepted_at: str | None = None) -> list[Draft]:
+def delivered(
+    schedule_id: str = "schedule-1", occurrence_at: str = PAST, accepted_at: str | None = None
+) -> list[Draft]:
     inserted = {"target": "next-turn", "start": 0, "inserted": [sent(schedule_id, occurrence_at)]}
     return [Draft("agent/inbox/spliced", inserted), draft_change(Dispatch(schedule_id, accepted_at))]
 
@@ -96,7 +98,9 @@ def test_a_history_that_is_invalid_is_told_of_and_what_can_be_vouched_for_is_sho
     assert "session 'a': the schedule history is invalid" in ran.err
 
 
-def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_session_that_is_not_there_is_named_with_similar_ones(
+    watchbell: Callable[..., Ran], store: Store
+) -> None:
     store("standup", create("schedule-1"))
     ran = watchbell("receipts", "standpu")
     assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")

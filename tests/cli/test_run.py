@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every, read_events
-from watchbell.cli.compose import MODELS
+from watchbell.cli import compose
 from watchbell.errors import ModelError
 from watchbell.log.events import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
@@ -74,7 +74,8 @@ def test_overdue_reminders_of_a_resumed_session_come_first_and_once(
     )
     out = watchbell("run", "a", "what reminders do I have", "--time-zone", "UTC").out
     lines = out.splitlines()
-    assert lines[0] == f"[reminder] schedule-1, due 2020-01-01 00:00:00 +00:00 UTC ({PAST}): stretch"
+    assert lines[0].startswith(f"[reminder] schedule-1, due 2020-01-01 00:00:00 +00:00 UTC ({PAST}), ")
+    assert lines[0].endswith(" late: stretch")
     assert lines[2].startswith("[reminder] schedule-2")
     assert "[tool] schedule_list {} -> []" in lines
     assert lines[-1] == "No reminders pending."
@@ -105,8 +106,8 @@ def test_json_has_the_answer_what_was_delivered_and_what_is_pending(
 def test_a_failed_turn_fails_the_command_and_says_why(
     watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODELS, "fails", Fails)
-    ran = watchbell("run", "a", "hello", "--model", "fails")
+    monkeypatch.setattr(compose, "build_model", lambda _: Fails())
+    ran = watchbell("run", "a", "hello")
     assert ran.code == 1
     assert ran.out.splitlines()[:2] == ["half an ans", "(the turn failed: the line\\nis dead [DEAD])"]
 
@@ -114,8 +115,9 @@ def test_a_failed_turn_fails_the_command_and_says_why(
 def test_an_answer_reaches_the_terminal_as_text_alone(
     watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MODELS, "evil", lambda: Says("one\n\x1b]0;title\x07[red]two[/red]\u202e"))
-    out = watchbell("run", "a", "hello", "--model", "evil").out
+    says = Says("one\n\x1b]0;title\x07[red]two[/red]\u202e")
+    monkeypatch.setattr(compose, "build_model", lambda _: says)
+    out = watchbell("run", "a", "hello").out
     assert out.splitlines()[:2] == ["one", "\\x1b]0;title\\x07[red]two[/red]\\u202e"]
 
 
@@ -130,10 +132,34 @@ def test_an_invalid_schedule_history_is_told_and_the_conversation_goes_on(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("a",), ("a", "  "), ("a", "hello", "--model", "none"), ("a", "hello", "--time-zone", "none")],
+    [
+        ("a",),
+        ("a", "  "),
+        ("a", "hello", "--time-zone", "none"),
+        ("a", "hello", "--model", "m", "--base-url", "nowhere"),
+        ("a", "hello", "--base-url", "http://localhost/v1"),
+    ],
 )
 def test_wrong_usage_makes_no_session(
     watchbell: Callable[..., Ran], home: Path, arguments: tuple[str, ...]
 ) -> None:
     assert watchbell("run", *arguments).code == 2
     assert not (home / "sessions").exists()
+
+
+def test_what_a_run_left_pending_is_said_and_delivered_once_when_the_session_is_opened_late(
+    watchbell: Callable[..., Ran], store: Store, home: Path
+) -> None:
+    first = watchbell("run", "a", "remind me in 10 minutes to stretch").out.splitlines()[-1]
+    assert first.startswith("1 reminder pending")
+    assert "Reminders fire while the session is open" in first
+    store("b", create("schedule-1", "stretch", PAST))  # the same, ten minutes and more later
+    told = json.loads(watchbell("run", "b", "hello", "--json").out)
+    assert told["delivered"] == [{"id": "schedule-1", "occurrenceAt": PAST}]
+    assert json.loads(watchbell("run", "b", "hello", "--json").out)["delivered"] == []
+
+
+def test_a_run_that_waits_stays_until_the_reminder_was_answered(watchbell: Callable[..., Ran]) -> None:
+    lines = watchbell("run", "a", "remind me in 1 second to stretch", "--wait").out.splitlines()
+    assert [line for line in lines if line.startswith("[reminder] schedule-1")]
+    assert lines[-1] == "No reminders pending."

@@ -41,7 +41,7 @@ def test_a_damaged_log_is_named_among_the_others(watchbell: Callable[..., Ran], 
     path.write_bytes(b"\0" * 100)
     before = path.stat()
     ran = watchbell("sessions")
-    assert ran.code == 0
+    assert ran.code == 1
     assert "damaged" in ran.out
     assert "sound" in ran.out
     after = path.stat()
@@ -51,6 +51,7 @@ def test_a_damaged_log_is_named_among_the_others(watchbell: Callable[..., Ran], 
 def test_an_invalid_schedule_history_is_told(watchbell: Callable[..., Ran], store: Store) -> None:
     store("odd", create("schedule-1"), create("schedule-1"))
     assert "invalid" in watchbell("sessions").out
+    assert watchbell("sessions").code == 1
     assert "used again" in json.loads(watchbell("sessions", "--json").out)[0]["failure"]
 
 

@@ -85,3 +85,49 @@ def test_closing_that_takes_too_long_is_given_up() -> None:
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.wait(timeout=20) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("moment", ["[tool]", "[reminder]"])
+def test_a_signal_after_an_append_or_during_a_delivery_leaves_a_clean_log(
+    home: Path, start: Callable[..., subprocess.Popen[str]], moment: str, number: int
+) -> None:
+    running = start("run", "a", "remind me in 1 second to stretch", "--wait")
+    assert running.stdout is not None
+    while not running.stdout.readline().startswith(moment):
+        pass
+    running.send_signal(number)
+    running.communicate(timeout=20)
+    assert running.returncode in (128 + number, 0)
+    events = read_events(home, "a")
+    changes = [event.data["operation"] for event in events if event.type == "schedule/change"]
+    assert changes[0] == "create"  # it was answered, so it is there
+    assert events[-1].type in ("turn/end", "schedule/change")
+    again = start("run", "a", "list", "--wait")
+    out, err = again.communicate(timeout=20)
+    assert (again.returncode, err) == (0, "")
+    assert "No reminders pending." in out
+    messages = [event.data for event in read_events(home, "a") if event.type == "user/message"]
+    assert sum(message["source"].get("plugin") == "schedule" for message in messages) == 1
+
+
+LATE = """
+import signal, sys
+from watchbell.cli import signals
+
+async def work():
+    signal.raise_signal(signal.SIGTERM)
+    return 0
+
+code = signals.run_stoppable(work())
+print("closed", flush=True)
+signal.raise_signal(signal.SIGINT)
+sys.exit(code)
+"""
+
+
+def test_a_second_signal_after_closing_ends_the_program_without_a_word() -> None:
+    late = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (late.stdout, late.stderr, late.returncode) == ("closed\n", "", 130)

@@ -1,4 +1,7 @@
-"""The field cases "Input and time": what is said, and the one right answer to each call."""
+"""The field cases "Input and time": what is said, and the one right answer to each call.
+
+Names such as IN-01 are ids of field cases, kept stable.
+"""
 
 from __future__ import annotations
 

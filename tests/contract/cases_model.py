@@ -1,4 +1,7 @@
-"""The field cases "Model and tool schema" that are calls: what a model sends, and the right answer."""
+"""The field cases "Model and tool schema" that are calls: what a model sends, and the right answer.
+
+Names such as MOD-03 are ids of field cases, kept stable.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from tests.program import Program, ask, data, quiet, run
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.context import Plugin
+from watchbell.log.events import Draft
 from watchbell.log.session import Session
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.testing.model import Script
@@ -152,3 +153,17 @@ def live(
             return await body(Live(clock, program, await program.host.agents.open(SESSION)))
 
     return run(main, logs_errors=logs_errors)
+
+
+def refuse_dispatches(agent: Agent, times: int) -> list[Draft]:
+    """Have the log refuse the next deliveries; the list holds what was tried."""
+    tried: list[Draft] = []
+
+    def guard(_: object, drafts: Any) -> None:
+        if any(draft.type == "schedule/change" for draft in drafts):
+            tried.extend(drafts)
+            if len(tried) <= times * 2:
+                raise RuntimeError("refused")
+
+    agent.session.guard(guard)
+    return tried

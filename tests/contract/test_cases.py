@@ -1,4 +1,7 @@
-"""The field cases, each through `watchbell call … --clock …`, in one process, under each zone and locale."""
+"""The field cases, each through `watchbell call … --clock …`, in one process, under each zone and locale.
+
+Names such as IN-05 are ids of field cases, kept stable.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The field cases about prompts and records in a log file, through `watchbell call`."""
+"""The field cases about prompts and records in a log file, through `watchbell call`.
+
+Names such as MOD-09 are ids of field cases, kept stable.
+"""
 
 from __future__ import annotations
 

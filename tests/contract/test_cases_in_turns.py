@@ -1,4 +1,7 @@
-"""The field cases that need a model's turn: parallel calls, broken arguments, forged frames."""
+"""The field cases that need a model's turn: parallel calls, broken arguments, forged frames.
+
+Names such as MOD-18 are ids of field cases, kept stable.
+"""
 
 from __future__ import annotations
 

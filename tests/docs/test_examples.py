@@ -4,6 +4,7 @@
 - ```` ```console ```` shows commands after `$ ` (going on after `> `) and their output, in which `...` stands
   for any text. Without shown output a command only has to succeed. All commands of a block share a folder.
 - ```` ```sh ```` is a script that has to succeed.
+- A line `--8<-- "examples/NAME.py"` stands for that file, as it does on the site.
 - `skip=REASON` after the language, with `-` for a blank, keeps a block from running; so does a command that
   fetches or builds the project itself. Other languages are not examples.
 """
@@ -26,6 +27,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>python|console|sh)\b(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)``` *$",
     re.DOTALL | re.MULTILINE,
 )
+INCLUDED = re.compile(r'^--8<-- "(examples/[^"]+)"$', re.MULTILINE)
 BUILDS_THE_PROJECT = re.compile(r"^(?:\$ )?(?:make|git|pip|pipx|uv|python3? -m (?:pip|venv))\s", re.MULTILINE)
 TIMEOUT_SECONDS = 120
 
@@ -56,7 +58,9 @@ def examples_of(page: Path) -> list[Example]:
             place=f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, block.start()) + 1}",
             language=block["language"],
             info=block["info"],
-            body=textwrap.dedent(block["body"]),
+            body=INCLUDED.sub(
+                lambda line: (ROOT / line[1]).read_text(encoding="utf-8"), textwrap.dedent(block["body"])
+            ),
         )
         for block in FENCE.finditer(text)
     ]

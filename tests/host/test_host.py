@@ -10,6 +10,7 @@ import pytest
 
 from tests.program import Program, passes, require_valid, run, texts
 from watchbell import schedule
+from watchbell.agent.agent import Agent
 from watchbell.context import Context
 from watchbell.errors import CompositionError, SessionClosedError, ToolConflictError
 from watchbell.host import Host
@@ -103,13 +104,16 @@ def test_leaving_aborts_running_turns_and_stores_what_is_left() -> None:
 
 def test_an_error_in_the_block_passes_and_the_host_still_ends() -> None:
     async def main(clock: SimulatedClock) -> None:
-        program = Program(clock)
-        with pytest.raises(ZeroDivisionError):
-            async with program:
-                agent = await program.host.agents.create("s")
-                agent.followup("hello")
+        async def fail_inside() -> None:
+            async with Program(clock) as program:
+                agents.append(await program.host.agents.create("s"))
+                agents[0].followup("hello")
                 raise ZeroDivisionError
-        assert agent.phase == "closed"
+
+        agents: list[Agent] = []
+        with pytest.raises(ZeroDivisionError):
+            await fail_inside()
+        assert agents[0].phase == "closed"
 
     run(main)
 

@@ -60,7 +60,7 @@ def test_a_file_of_another_place_must_exist_and_its_home_is_relative_to_it(tmp_p
         ('dialect = "loose"', r"dialect: it is one of full, strict, narrow"),
         ("idle_timeout_seconds = -1", r"idle_timeout_seconds: expected `float` > 0"),
         ('base_url = "localhost:80"', r"base_url: the base URL must look like http://localhost:8000/v1"),
-        ('time_zone = "Mars/Base"', r"'Mars/Base' is no IANA time zone"),
+        ('time_zone = "Mars/Base"', r"watchbell\.toml: time_zone: it is no IANA time zone"),
         ("model = ", r"watchbell\.toml is not TOML"),
         ('model = ""', r"model: expected `str` of length >= 1"),
         ("extra = 3", r"extra: expected `object`, got `int`"),
@@ -78,6 +78,9 @@ def test_what_is_wrong_in_the_file_is_named_with_its_place(tmp_path: Path, text:
         ({"WATCHBELL_MODLE": "x"}, r"\$WATCHBELL_MODLE is no setting; did you mean WATCHBELL_MODEL\?"),
         ({"WATCHBELL_MAX_RETRIES": "often"}, r"\$WATCHBELL_MAX_RETRIES: max_retries: expected `int`"),
         ({"OPENAI_BASE_URL": "nonsense"}, r"\$OPENAI_BASE_URL: base_url:"),
+        ({"WATCHBELL_EXTRA": "{}"}, r"\$WATCHBELL_EXTRA: extra is a table, which only the settings file"),
+        ({"WATCHBELL_HOME": "~nosuchuser/x"}, r"~nosuchuser/x: no home directory is known"),
+        ({"WATCHBELL_CONFIG": "~nosuchuser/x"}, r"~nosuchuser/x: no home directory is known"),
     ],
 )
 def test_what_is_wrong_in_the_environment_is_named(tmp_path: Path, env: dict[str, str], says: str) -> None:
@@ -129,6 +132,28 @@ def test_each_provider_gets_its_own_key(
     assert origin(load_settings(home=tmp_path, env=env, flags=flags), "api_key") == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "env", "flags", "is_sent"),
+    [
+        ('model = "deepseek-chat"', {}, {}, True),
+        ('model = "deepseek-chat"', {}, {"model": "deepseek-reasoner"}, True),
+        ('model = "deepseek-chat"', {}, {"model": "gpt-4.1"}, False),
+        ('model = "deepseek-chat"', {"WATCHBELL_MODEL": "gpt-4.1"}, {}, False),
+        ('model = "m"\nbase_url = "http://box/v1"', {"OPENAI_BASE_URL": "http://other/v1"}, {}, False),
+        ('model = "m"\nbase_url = "http://box/v1"', {}, {"base_url": "http://box:81/v1"}, False),
+        ('model = "m"\nbase_url = "http://box/v1"', {}, {"base_url": "http://box/v2"}, True),
+        ('model = "m"\nbase_url = "http://box/v1"', {}, {"model": "deepseek-chat"}, True),
+        ("", {}, {"model": "deepseek-chat"}, True),
+    ],
+)
+def test_the_key_of_the_file_goes_only_to_whom_the_file_names(
+    tmp_path: Path, text: str, env: dict[str, str], flags: dict[str, Any], is_sent: bool
+) -> None:
+    file = write(tmp_path, f'{text}\napi_key = "{KEY}"')
+    expected = (KEY, str(file)) if is_sent else (None, "default")
+    assert origin(load_settings(home=tmp_path, env=env, flags=flags), "api_key") == expected
+
+
 def test_the_shared_base_url_ranks_with_the_environment(tmp_path: Path) -> None:
     write(tmp_path, 'base_url = "http://file/v1"')
     env = {"OPENAI_BASE_URL": "http://shared/v1"}
@@ -150,7 +175,28 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     assert KEY not in str(list(effective.settings.__rich_repr__()))
 
 
-@pytest.mark.parametrize("text", [f"api_key = {KEY}", f'dialect = "{KEY}"', f'max_active = "{KEY}"'])
+def test_secrets_among_the_members_of_a_request_are_masked_at_any_depth(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        f'[extra]\nmax_tokens = 9\nstop = ["x"]\nuser_token = "{KEY}"\n'
+        f'[extra.tracing.headers]\nAuthorization = ["{KEY}"]\n[extra.secrets]\na = {{b = "{KEY}"}}\n',
+    )
+    effective = load_settings(home=tmp_path)
+    shown = {name: value for name, value, _ in effective.describe()}["extra"]
+    assert KEY not in shown + repr(effective)
+    assert '"max_tokens":9,"stop":["x"],"user_token":"********"' in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"api_key = {KEY}",
+        f'dialect = "{KEY}"',
+        f'max_active = "{KEY}"',
+        f'time_zone = "{KEY}"',
+        f'"{KEY}" = 1',
+    ],
+)
 def test_an_error_about_a_line_with_a_key_does_not_repeat_it(tmp_path: Path, text: str) -> None:
     write(tmp_path, text)
     with pytest.raises(SettingsError) as raised:

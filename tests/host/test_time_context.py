@@ -11,6 +11,7 @@ from tests.program import Program, ask, data, quiet, run, user_texts
 from watchbell import schedule
 from watchbell.host import time_context
 from watchbell.host.time_context import render_time_context
+from watchbell.schedule.protocol import decode_instant
 from watchbell.testing import SimulatedClock, call
 from watchbell.tools.function import tool
 from watchbell.zones import ZoneTable
@@ -43,6 +44,37 @@ def test_without_a_zone_it_tells_the_model_to_ask(zone: str | None) -> None:
     assert "time_zone: unknown; ask the user" in text
     assert "now_utc: 2027-06-01T09:00:00Z" in text
     assert "now_local" not in text
+
+
+@pytest.mark.parametrize(
+    ("instant", "zone"),
+    [("9999-12-31T23:30:00.000Z", "Asia/Tokyo"), ("0001-01-01T00:30:00.000Z", "America/New_York")],
+)
+def test_a_local_time_outside_the_calendar_is_unknown(instant: str, zone: str) -> None:
+    text = render_time_context(decode_instant(instant), zone, ZoneTable())
+    assert "time_zone: unknown" in text
+    assert f"now_utc: {instant[:19]}Z" in text
+
+
+def test_a_year_has_four_digits() -> None:
+    text = render_time_context(decode_instant("0999-06-01T00:00:00.000Z"), "UTC", ZoneTable())
+    assert "now_local: 0999-06-01T00:00:00+00:00" in text
+    assert "now_utc: 0999-06-01T00:00:00Z" in text
+
+
+def test_a_zone_that_is_none_is_passed_over_for_the_one_given_before_then_for_the_setting() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        plugins = [time_context(time_zone="Europe/Berlin")]
+        async with Program(clock, ["ok"] * 4, plugins=plugins) as program:
+            agent = await program.host.agents.create("s")
+            for zone in ("Nope/X", "Asia/Tokyo", "Nope/X", None):
+                agent.followup("hi", source={"kind": "user", **({"timeZone": zone} if zone else {})})
+                await agent.when_idle()
+            told = [text for text in user_texts(agent.session.events) if text.startswith("[TIME CONTEXT]")]
+            zones = [line for text in told for line in text.split("\n") if line.startswith("time_zone")]
+            assert zones == ["time_zone: Europe/Berlin", *["time_zone: Asia/Tokyo"] * 3]
+
+    run(main)
 
 
 def test_it_stands_before_each_message_that_opens_a_step_and_nowhere_else() -> None:

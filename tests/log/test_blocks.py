@@ -13,7 +13,7 @@ from watchbell.log.eventlog import EventLog
 
 ROWS = (
     b'{"type":"turn/start","seq":0,"time":5,"data":{"turn":1}}',
-    b'{"type":"agent/inbox/spliced","seq":1,"time":5,"data":{"target":"next-turn","start":0,"inserted":[{"id":"m"}]}}',
+    b'{"type":"agent/inbox/spliced","seq":1,"time":5,"data":{"target":"next-turn","start":0,"inserted":[{"id":"m","role":"user"}]}}',
     b'{"type":"user/message","seq":2,"time":-5,"data":{"id":"m","text":"caf\xc3\xa9"},"surfaceOp":"append"}',
     b'{"type":"text-chunks","seq0":3,"time0":5,"data":{"turn":1,"step":1,"index":0,"dt":[1,-2],"texts":["a","b","c"]}}',
     b'{"type":"assistant/message","seq":6,"time":5,"data":{"message":{"id":"a"}},"sourceEventSeqs":[3,4,5],"surfaceOp":"append"}',

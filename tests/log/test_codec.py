@@ -314,7 +314,7 @@ def test_an_unknown_type_is_kept_only_when_ignorable() -> None:
     ("kind", "data"),
     [
         ("user/message", {"role": "user"}),
-        ("agent/inbox/spliced", {"inserted": [{"id": "m"}, {"role": "user"}]}),
+        ("agent/inbox/spliced", {"inserted": [{"id": "m", "role": "user"}, {"role": "user"}]}),
     ],
 )
 def test_a_message_without_an_id_is_unsupported(kind: str, data: Any) -> None:

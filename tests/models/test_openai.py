@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterable
 from contextlib import aclosing
+from datetime import date
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from watchbell.log.events import (
     ReasoningBlock,
     ReasoningDelta,
     TextBlock,
+    TextDelta,
     ToolCallBlock,
     ToolSpec,
     UsageChunk,
@@ -219,6 +221,16 @@ def test_tool_calls_in_fragments_come_out_whole_and_in_order() -> None:
             id="no index",
         ),
         pytest.param(
+            [fragment(None, '{"x":1}', id="a", name="f"), fragment(None, '{"x":2}', id="a", name="f")],
+            [("a", "f", '{"x":1}'), ("a-2", "f", '{"x":2}')],
+            id="no index and one id for two calls",
+        ),
+        pytest.param(
+            [fragment(None, '{"x":', id="a", name="f"), fragment(None, "1}", id="a", name="f")],
+            [("a", "f", '{"x":1}')],
+            id="no index, id and name in every fragment",
+        ),
+        pytest.param(
             [fragment(0, "{}", name="f"), fragment(1, "{}", name="g")],
             [("call", "f", "{}"), ("call-2", "g", "{}")],
             id="no ids",
@@ -283,6 +295,27 @@ def test_half_a_surrogate_pair_in_an_answer_is_kept_and_a_pair_in_two_pieces_joi
     )
     assert answered.text == "x\U0001f600y\udc00"
     assert answered.error is None
+
+
+def test_a_pair_in_two_pieces_is_never_told_as_halves() -> None:
+    pieces = [
+        b'data: {"choices":[{"index":0,"delta":{"content":"x\\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00y\\ud83d"}}]}\n\n',
+    ]
+    answered, _ = answer(Reply([*pieces, delta("stop")]))
+    told = [chunk.text for chunk in answered.chunks if isinstance(chunk, TextDelta)]
+    assert told == ["x", "\U0001f600y", "\ud83d"]
+
+
+def test_of_several_choices_the_first_is_the_answer() -> None:
+    def part(index: int, text: str, finish: str | None = None) -> bytes:
+        return event({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]})
+
+    answered, _ = answer(
+        Reply([part(0, "A"), part(1, "B", "length"), part(0, "a"), part(1, "b"), part(0, "", "stop"), DONE])
+    )
+    assert answered.text == "Aa"
+    assert answered.chunks[-1] == Finish(FinishReason("stop"))
 
 
 # --- faults ----------------------------------------------------------------------------------------------
@@ -354,6 +387,30 @@ def test_a_server_that_only_keeps_the_line_alive_counts_as_stalled_in_the_end() 
     answered, _ = answer(Reply(Endless()), max_retries=0, idle_timeout_seconds=0.05)
     assert answered.fault.code == "IDLE_TIMEOUT"
     assert "0.5 seconds" in str(answered.fault)
+
+
+def test_deltas_that_add_nothing_only_keep_the_line_alive() -> None:
+    class Endless(list[bytes]):
+        def __iter__(self) -> Any:
+            return iter(lambda: delta(), None)
+
+    answered, _ = answer(Reply(Endless()), max_retries=0, idle_timeout_seconds=0.05)
+    assert answered.fault.code == "IDLE_TIMEOUT"
+    assert "0.5 seconds" in str(answered.fault)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", b"<html>welcome</html>"),
+        ("application/json", b'{"object": "chat.completion", "choices": []}'),
+    ],
+)
+def test_an_answer_that_is_no_event_stream_is_told_at_once(kind: str, body: bytes) -> None:
+    answered, server = answer(Reply([body], headers={"content-type": kind}), say("no"))
+    assert answered.fault.code == "INVALID_STREAM"
+    assert "OpenAI-compatible" in str(answered.fault)
+    assert len(server.requests) == 1
 
 
 def test_what_came_before_a_cut_stays() -> None:
@@ -452,6 +509,12 @@ def test_a_provider_that_asks_for_minutes_is_not_waited_for() -> None:
     answered, server = answer(refuse(429, headers={"retry-after": "3600"}), say("no"))
     assert len(server.requests) == 1
     assert answered.fault.retry_after_ms == 3_600_000
+    assert "wait 60 minutes" in str(answered.fault)
+
+
+def test_a_provider_in_trouble_for_minutes_says_so() -> None:
+    answered, _ = answer(refuse(503, headers={"retry-after": "61"}))
+    assert "try again in 2 minutes" in str(answered.fault)
 
 
 # --- life ------------------------------------------------------------------------------------------------
@@ -507,6 +570,23 @@ def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HTTP_PROXY", "foo://me:password@box"),
+        ("HTTP_PROXY", "http://[::password"),
+        ("SSL_CERT_FILE", "/no/such/password"),
+    ],
+)
+def test_a_proxy_or_certificate_that_cannot_be_used_says_what_to_check(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=variable) as caught:
+        OpenAIModel("m", base_url="http://localhost/v1", environment={})
+    assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("model", "environment", "provider", "url"),
     [
         ("gpt-4.1", {"OPENAI_API_KEY": KEY}, "openai", "https://api.openai.com/v1"),
@@ -532,6 +612,10 @@ def test_the_name_and_the_environment_say_who_serves_a_model(
         ({"model": "m", "base_url": "localhost:8000"}, "http://localhost:8000/v1"),
         ({"model": "m", "dialect": "loose"}, "full, strict, narrow"),
         ({"model": "m", "idle_timeout_seconds": 0}, "above 0"),
+        ({"model": "m", "api_key": "k", "extra": {"messages": []}}, "'messages' is Watchbell's own"),
+        ({"model": "m", "api_key": "k", "extra": {"n": 2}}, "'n' is Watchbell's own"),
+        ({"model": "m", "api_key": "k", "extra": {"top_p": float("nan")}}, "'top_p' holds something"),
+        ({"model": "m", "api_key": "k", "extra": {"since": date(2030, 1, 1)}}, "'since' holds something"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(options: dict[str, Any], says: str) -> None:

@@ -190,7 +190,7 @@ def test_a_resume_reads_no_streamed_text(tmp_path: Path) -> None:
         return storage.rows.read
 
     read = live(tmp_path, TURNS, body)
-    # Turn marks for the inbox and for take-ups, messages for the inbox and for recovery, changes, a few at the end.
+    # Turn marks for the inbox and take-ups, messages for the inbox and recovery, changes, a few at the end.
     assert read <= TURNS * (2 * 2 + 2 + 2) + 20
 
 

@@ -159,6 +159,10 @@ def test_the_message_id_depends_on_ids_and_occurrences_alone() -> None:
             ReminderKey((("schedule-1", AT),)),
         ),
         (
+            ANOTHERS_ONE_SHOT.replace('"schedule-1"', '"a: b"'),
+            ReminderKey((("a: b", AT),)),
+        ),
+        (
             ANOTHERS_BATCH,
             ReminderKey((("b", AT), ("a", "2026-12-01T00:15:00.000Z"))),
         ),

@@ -18,8 +18,8 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, Message, StepMark, TextBlock, TurnEnd, TurnStart
 from watchbell.schedule.framing import derive_message_id, render_source, render_text
 from watchbell.schedule.outcomes import Delivery, derive_deliveries
-from watchbell.schedule.protocol import AtRecord, Create, Dispatch, draft_change
-from watchbell.schedule.state import OneShot
+from watchbell.schedule.protocol import AtRecord, Create, Dispatch, EveryRecord, draft_change
+from watchbell.schedule.state import Batch, OneShot
 from watchbell.storage.base import StoredLog
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.testing import SimulatedClock, fail, hang
@@ -32,7 +32,9 @@ TAKE = {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
 
 def message(record: AtRecord = RECORD) -> Message:
     decision = OneShot(record)
-    return Message(derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),))
+    return Message(
+        derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),)
+    )
 
 
 def born(record: AtRecord = RECORD) -> Draft:
@@ -145,6 +147,42 @@ def test_a_message_that_was_withdrawn_is_cancelled() -> None:
     assert told(derive_deliveries(log_of(*log, withdrawn, withdrawn), 0)) == [("p", None, "cancelled")]
 
 
+def test_a_message_that_is_queued_again_waits_until_it_has_entered_and_never_again() -> None:
+    withdrawn = Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})
+    again = Inbox().insert([message()], "next-turn")
+    log = [born(), *decided(), withdrawn, again]
+    assert told(derive_deliveries(log_of(*log), 0)) == [("p", None, "pending")]
+    log += [*turn(1, COMPLETED), again, *turn(2, INTERRUPTED)]
+    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "answered")]
+
+
+def test_which_of_several_messages_left_is_told_by_its_place() -> None:
+    records = [AtRecord(f"schedule-{n}", f"p{n}", AT) for n in (1, 2, 3)]
+    log = [born(record) for record in records]
+    for place, record in enumerate(records):
+        log += [Inbox().insert([message(record)], "next-turn", place), draft_change(Dispatch(record.id))]
+    log.append(Draft("agent/inbox/spliced", {**TAKE, "target": "next-step", "removedCount": 0}))
+    log += [*turn(1, COMPLETED, records[0]), Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})]
+    assert told(derive_deliveries(log_of(*log), 0)) == [
+        ("p1", 1, "answered"),
+        ("p2", None, "cancelled"),
+        ("p3", None, "pending"),
+    ]
+
+
+def test_a_fork_may_use_all_ids_of_its_parents_batch_again() -> None:
+    records = [EveryRecord(f"schedule-{n}", "p", AT, every_seconds=300) for n in (1, 2)]
+    decision = Batch(tuple((record, record.target_ms) for record in records), records[0].target_ms)
+    parents = Message(derive_message_id(decision), "user", render_source(decision), (TextBlock("p"),))
+    seed = [*(draft_change(Create(record)) for record in records), Inbox().insert([parents], "next-turn")]
+    seed += [draft_change(Dispatch(record.id, AT)) for record in records]
+    own = [draft_change(Create(record)) for record in records]
+    own.append(Inbox().insert([Message("m", "user", {"kind": "user"}, ())], "next-turn"))
+    log = log_of(*seed, Draft("session/end-seed", {}), *own, *decided(), *turn(1, COMPLETED))
+    outcomes = [(d.receipt.schedule_id, d.outcome, d.inherited) for d in derive_deliveries(log, len(seed))]
+    assert outcomes == [("schedule-1", "pending", True), ("schedule-2", "pending", True)]
+
+
 def test_the_dispatches_of_a_batch_share_a_turn() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, plugins=[schedule.plugin()]) as running:
@@ -231,7 +269,9 @@ def test_a_turn_that_the_fork_had_to_close_is_interrupted() -> None:
 
 
 def test_a_change_that_cannot_be_read_has_no_delivery_and_spoils_no_other() -> None:
-    log = log_of(born(), Draft("schedule/change", {"version": 2}), *decided(), born(), *decided(), *turn(1, COMPLETED))
+    log = log_of(
+        born(), Draft("schedule/change", {"version": 2}), *decided(), born(), *decided(), *turn(1, COMPLETED)
+    )
     assert told(derive_deliveries(log, 0)) == [("p", 1, "answered")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.program import (
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.log.events import Draft
+from watchbell.schedule.protocol import Create, EveryRecord, draft_change, render_instant
 from watchbell.testing import SimulatedClock, call, hang
 from watchbell.tools.function import tool
 
@@ -106,7 +108,10 @@ def test_one_shots_come_one_by_one_by_target_then_by_creation_and_repeaters_toge
             ]
             batch = [c for c in data(agent.session.events, "schedule/change") if "acceptedAt" in c]
             assert {change["acceptedAt"] for change in batch} == {"2026-12-01T00:12:30.000Z"}
-            assert data(agent.session.events, "user/message")[-1]["source"]["acceptedAt"] == batch[0]["acceptedAt"]
+            assert (
+                data(agent.session.events, "user/message")[-1]["source"]["acceptedAt"]
+                == batch[0]["acceptedAt"]
+            )
             listed = await ask(agent, "schedule_list")
             assert [view["scheduledAt"][11:19] for view in listed] == ["00:20:00", "00:15:00"]
         require_valid(running.disk.events("s"))
@@ -165,26 +170,94 @@ def test_maintenance_keeps_a_reminder_waiting_until_it_is_over() -> None:
     run(main)
 
 
-def test_a_delivery_that_is_refused_queues_nothing_and_is_tried_again_on_the_next_idleness() -> None:
+def test_a_delivery_that_is_refused_queues_nothing_and_is_tried_again_after_a_growing_pause() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
             await remind(agent)
-            tried = refuse_dispatches(agent, times=2)
-            await asyncio.sleep(3600)
-            assert tried == [60]
+            tried = refuse_dispatches(agent, times=8)
+            await asyncio.sleep(242)
+            assert tried == [60, 61, 63, 67, 75, 91, 123, 183]
             assert agent.inbox.next_turn == ()
             assert agent.phase == "idle"
-            agent.followup("hello")
             await asyncio.sleep(3600)
-            assert tried == [60, 3600]
-            agent.followup("hello")
-            await asyncio.sleep(3600)
-            assert tried == [60, 3600, 7200]
+            assert tried[8:] == [243]
             assert reminders(agent.session.events) == [A]
             assert operations(agent.session.events) == ["create schedule-1", "dispatch schedule-1"]
 
     run(main, logs_errors=True)
+
+
+def test_a_refused_delivery_is_tried_again_on_the_next_idleness_too_and_the_pause_begins_anew() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with program(clock) as running:
+            agent = await running.host.agents.create("s")
+            await remind(agent)
+            tried = refuse_dispatches(agent, times=7)
+            await asyncio.sleep(130)
+            agent.followup("hello")
+            await quiet(agent)
+            assert tried == [60, 61, 63, 67, 75, 91, 123, 130]
+            assert reminders(agent.session.events) == [A]
+            await remind(agent)
+            later = refuse_dispatches(agent, times=1)
+            await asyncio.sleep(600)
+            assert later == [190, 191]
+
+    run(main, logs_errors=True)
+
+
+@pytest.mark.parametrize("failing", ["barrier", "append"])
+def test_after_a_failure_a_later_reminder_still_comes_at_its_time_and_brings_the_earlier_one(
+    failing: str,
+) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with program(clock) as running:
+            agent = await running.host.agents.create("s")
+            await remind(agent, 60)
+            await remind(agent, 70 if failing == "append" else 600)
+            ends: list[Any] = []
+            if failing == "barrier":
+
+                async def fail_flush(_: object) -> bool:
+                    raise OSError("full")
+
+                ends.append(running.host.ctx.on("session/flush", fail_flush))
+            else:
+                tried = refuse_dispatches(agent, times=4)
+            await asyncio.sleep(300 if failing == "barrier" else 66)
+            for end in ends:
+                end()
+            await asyncio.sleep(600 if failing == "barrier" else 5)
+            assert [key[0] for message in reminders(agent.session.events) for key in message] == [
+                "schedule-1",
+                "schedule-2",
+            ]
+            if failing == "append":
+                assert tried[:5] == [60, 61, 63, 67, 70]
+
+    run(main, logs_errors=failing == "append")
+
+
+def test_reminders_that_no_one_row_could_hold_come_in_several_batches() -> None:
+    prompt = "\x01" * 1024 * 1024  # as a JSON string in a JSON string seven times as long
+
+    async def main(clock: SimulatedClock) -> None:
+        async with program(clock) as running:
+            agent = await running.host.agents.create("s")
+            at = render_instant(clock.now_ms() + 300_000)
+            records = [EveryRecord(f"schedule-{n}", prompt, at, every_seconds=300) for n in range(10)]
+            agent.session.append_batch([draft_change(Create(schedule=record)) for record in records])
+            await remind(agent, 301)
+            await asyncio.sleep(302)
+            await quiet(agent)
+            told = [[key[0] for key in message] for message in reminders(agent.session.events)]
+            assert sorted(told, key=len)[0] == ["schedule-11"]
+            batches = [ids for ids in told if len(ids) > 1]
+            assert [len(ids) for ids in batches] == [4, 4, 2]
+            assert list(chain(*batches)) == [record.id for record in records]
+
+    run(main)
 
 
 def test_a_message_that_cannot_be_built_queues_nothing_and_leaves_the_reminder_active(

@@ -94,7 +94,8 @@ def test_unloading_waits_for_what_is_in_flight(stored: bool) -> None:
             agent = await program.host.agents.create("s")
             held = program.store.hold_writes(stored=stored)
             first, second = (
-                asyncio.create_task(ask(agent, "schedule_create", prompt="p", after_seconds=60)) for _ in range(2)
+                asyncio.create_task(ask(agent, "schedule_create", prompt="p", after_seconds=60))
+                for _ in range(2)
             )
             await held.reached()
             unloading = asyncio.create_task(scope.aclose())
@@ -105,6 +106,33 @@ def test_unloading_waits_for_what_is_in_flight(stored: bool) -> None:
             assert (await first)["id"] == "schedule-1"
             assert await second == "The call was cancelled."
             assert operations(agent.session.events) == ["create schedule-1"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("stage", ["before the claim", "after the append"])
+def test_unloading_waits_for_a_delivery_in_flight(stage: str) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            scope = program.host.ctx.child()
+            await scope.load(schedule.plugin())
+            agent = await program.host.agents.create("s")
+            for _ in range(2):
+                await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+            await asyncio.sleep(59.9)
+            if stage == "before the claim":
+                agent.inject("something to write")
+            held = program.store.hold_writes()
+            await asyncio.sleep(1)
+            unloading = asyncio.create_task(scope.aclose())
+            await asyncio.sleep(60)
+            assert not unloading.done()
+            held.release()
+            await unloading
+            delivered = operations(agent.session.events)[2:]
+            assert delivered == ([] if stage == "before the claim" else ["dispatch schedule-1"])
+            await quiet(agent)
+            assert operations(agent.session.events)[2:] == delivered
 
     run(main)
 
@@ -128,7 +156,9 @@ def test_unloading_that_is_cancelled_leaves_the_transaction_in_flight_to_its_end
     run(main)
 
 
-def test_a_name_that_is_taken_keeps_all_three_tools_out() -> None:
+def test_a_name_that_is_taken_keeps_all_three_tools_out_and_the_log_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, plugins=[schedule.plugin()], tools=[schedule_list]) as program:
             agent = await program.host.agents.create("s")
@@ -138,6 +168,11 @@ def test_a_name_that_is_taken_keeps_all_three_tools_out() -> None:
             assert texts(agent) == ["hello", "ok"]
 
     run(main, logs_errors=True)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert line == (
+        "session s has no reminders, and those that it had are not delivered: a tool named 'schedule_list' "
+        "is registered already; rename one, or load Schedule only once; then open the session again"
+    )
 
 
 def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:
@@ -168,7 +203,9 @@ def test_the_caps_are_the_plugins() -> None:
         async with Program(clock, plugins=[schedule.plugin(limits=limits)]) as program:
             agent = await program.host.agents.create("s")
             await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))["code"] == "invalid_rule"
+            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))[
+                "code"
+            ] == "invalid_rule"
             await asyncio.sleep(61)
             await quiet(agent)
             assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))["id"] == "schedule-2"

@@ -62,7 +62,7 @@ async def settle(clock: SimulatedClock, disk: MemoryDisk, until: int) -> Program
 def test_the_program_may_end_at_any_pass_of_the_loop_around_a_delivery(target: int, end: str) -> None:
     async def main(clock: SimulatedClock) -> None:
         start, asked = clock.now_ms(), set[int]()
-        for after in range(0, 80):
+        for after in range(80):
             clock.step((start - clock.now_ms()) / 1000)
             running = program(clock)
             async with running if end == "dispose" else _unended(running):
@@ -119,7 +119,9 @@ def test_a_log_torn_anywhere_loses_nothing_and_doubles_nothing(whole: list[Event
             again = await settle(clock, disk, clock.now_ms())
             events = disk.events("s")
             assert reminders(events) == KEYS, f"cut at {length}"
-            assert operations(events)[2:] == ["dispatch schedule-1", "dispatch schedule-2"], f"cut at {length}"
+            assert operations(events)[2:] == ["dispatch schedule-1", "dispatch schedule-2"], (
+                f"cut at {length}"
+            )
             answered = sum(bool(a["message"]["content"]) for a in data(events, "assistant/message"))
             # A turn whose text had begun when the log was torn is not run again.
             begun = any("text-delta" in str(c) for c in data(whole[:length], "assistant/chunk"))
@@ -199,7 +201,9 @@ EVERY = _record("every", everySeconds=300)
 def test_a_message_without_its_dispatch_is_found_by_its_key(
     record: dict[str, Any], message: Message, expected: list[Any], entered: bool
 ) -> None:
-    where = Draft("user/message", message, None, "append") if entered else Inbox().insert([message], "next-turn")
+    where = (
+        Draft("user/message", message, None, "append") if entered else Inbox().insert([message], "next-turn")
+    )
     assert _missing(_create(record), where) == expected
 
 
@@ -216,8 +220,9 @@ def test_a_message_of_a_parent_proves_nothing_for_a_fork() -> None:
 
 def test_a_message_that_another_program_wrote_is_known_by_its_framing_lines() -> None:
     text = (
-        "[SCHEDULE REMINDER]\nPresent this due reminder to the user. Treat reminder_prompt_json as user-authored "
-        f'reminder content.\nschedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
+        "[SCHEDULE REMINDER]\nPresent this due reminder to the user. "
+        "Treat reminder_prompt_json as user-authored reminder content.\n"
+        f'schedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
     )
     message = Message("m", "user", {"kind": "plugin", "plugin": "schedule"}, (TextBlock(text),))
 

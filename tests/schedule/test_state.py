@@ -8,6 +8,8 @@ import pytest
 from watchbell.errors import ScheduleLogError
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, Event
+from watchbell.log.values import encode_json
+from watchbell.schedule.framing import render_source, render_text
 from watchbell.schedule.protocol import (
     AfterRecord,
     AtRecord,
@@ -22,6 +24,7 @@ from watchbell.schedule.protocol import (
     render_instant,
 )
 from watchbell.schedule.state import (
+    MAX_BATCH_BYTES,
     Batch,
     OneShot,
     ScheduleState,
@@ -212,6 +215,13 @@ def test_the_earliest_target_follows_every_change() -> None:
         assert state.earliest() == (None if clock is None else ms(clock))
 
 
+def test_the_earliest_target_after_an_instant_is_told_past_those_that_are_due() -> None:
+    state = folded(Create(at("a", "00:01:00")), Create(every("b", "00:05:00")), Create(at("c", "00:09:00")))
+    for now, after in (("00:00:00", "00:01:00"), ("00:01:00", "00:05:00"), ("00:08:59", "00:09:00")):
+        assert state.earliest_after(ms(now)) == ms(after)
+    assert state.earliest_after(ms("00:09:00")) is None
+
+
 def test_nothing_is_due_before_its_target() -> None:
     state = folded(Create(at("a", "00:01:00")), Create(every("b", "00:01:00")))
     assert decide(state, ms("00:00:59.999")) is None
@@ -274,6 +284,29 @@ def test_a_batch_is_in_target_order_first_and_holds_only_what_is_overdue() -> No
     assert derive_dispatches(batch) == (Dispatch("early", t("00:10:00")), Dispatch("late", t("00:10:00")))
 
 
+def test_a_batch_holds_no_more_than_one_row_can_and_the_rest_are_the_next_decision() -> None:
+    def long(name: str) -> EveryRecord:
+        return EveryRecord(name, '\x01"\\x' * 500_000, t("00:05:00"), every_seconds=300)
+
+    state, told = folded(*(Create(long(name)) for name in "edcba")), list[list[str]]()
+    while (batch := decide(state, ms("00:10:00"))) is not None:
+        assert isinstance(batch, Batch)
+        content = [{"type": "text", "text": render_text(batch)}]
+        assert len(encode_json({"source": render_source(batch), "content": content})) < MAX_BATCH_BYTES
+        told.append([record.id for record, _ in batch.items])
+        for dispatch in derive_dispatches(batch):
+            state.apply(dispatch)
+    assert told == [["e", "d", "c", "b"], ["a"]]
+
+
+def test_a_reminder_that_is_too_long_for_any_batch_is_one_by_itself() -> None:
+    huge = EveryRecord("huge", "\x01" * 5_000_000, t("00:05:00"), every_seconds=300)
+    state = folded(Create(huge), Create(every("small", "00:05:00")))
+    batch = decide(state, ms("00:10:00"))
+    assert isinstance(batch, Batch)
+    assert [record.id for record, _ in batch.items] == ["huge"]
+
+
 def test_a_jump_of_ten_years_gives_one_occurrence() -> None:
     state = folded(Create(every("a", "00:05:00")))
     now = decode_instant("2036-12-01T00:00:01.000Z")
@@ -282,6 +315,12 @@ def test_a_jump_of_ten_years_gives_one_occurrence() -> None:
     for dispatch in derive_dispatches(batch):
         state.apply(dispatch)
     assert [record.scheduled_at for record in state.records] == ["2036-12-01T00:05:00.000Z"]
+
+
+def test_a_next_occurrence_in_the_calendars_last_millisecond_is_one() -> None:
+    last = EveryRecord("a", "p", "9999-12-31T23:54:59.999Z", every_seconds=300)
+    state = folded(Create(last), Dispatch("a", "9999-12-31T23:54:59.999Z"))
+    assert state.earliest() == decode_instant("9999-12-31T23:59:59.999Z")
 
 
 def test_a_dispatch_whose_next_occurrence_the_calendar_lacks_ends_the_reminder() -> None:

@@ -230,9 +230,7 @@ def test_what_the_shape_shows_to_be_wrong_touches_no_storage() -> None:
             assert (await ask(agent, "schedule_create", prompt="p"))["code"] == "invalid_selector"
             assert (await ask(agent, "schedule_delete", id=" "))["code"] == "invalid_rule"
             assert (await ask(agent, "schedule_list", all=True))["code"] == "invalid_selector"
-            past = asyncio.create_task(
-                ask(agent, "schedule_create", prompt="p", at="2020-01-01T00:00:00Z")
-            )
+            past = asyncio.create_task(ask(agent, "schedule_create", prompt="p", at="2020-01-01T00:00:00Z"))
             await held.reached()
             assert not past.done()
             held.release()

@@ -18,7 +18,6 @@ from watchbell.agent.turn import Turn
 from watchbell.log.events import Message
 from watchbell.log.session import SessionHeader
 from watchbell.schedule import owner as owner_module
-
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.state import decide, derive_dispatches
@@ -50,7 +49,7 @@ def _returned_messages(patch: Patch) -> None:
 
 def _keyed_dispatches(patch: Patch) -> None:
     plugin_module = importlib.import_module("watchbell.schedule.plugin")
-    patch.setattr(plugin_module, "_append_missing_dispatches", lambda agent, transactions: None)
+    patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
 
 
 def _take_ups(patch: Patch) -> None:
@@ -188,7 +187,7 @@ def _barrier_before_the_model(patch: Patch) -> None:
     async def confirm(self: Turn) -> None:
         await asyncio.sleep(0)
 
-    patch.setattr(Turn, "_confirm", confirm)
+    patch.setattr(Turn, "confirm", confirm)
 
 
 def _barrier_before_the_answer(patch: Patch) -> None:
@@ -224,6 +223,7 @@ def _ear_for_idleness(patch: Patch) -> None:
 
 def _ear_for_healing(patch: Patch) -> None:
     patch.setattr(Owner, "_on_healed", lambda self, session: None)
+    patch.setattr(Agent, "_on_healed", lambda self, session: None)
 
 
 def _fork_point(patch: Patch) -> None:
@@ -266,25 +266,25 @@ def _sync_before_the_answer(patch: Patch) -> None:
 
 
 RULES = [
-    Rule("closers of an interrupted turn", _closers, "invalid", -1),
-    Rule("messages that come back", _returned_messages, "lost", -1),
-    Rule("dispatches found by key", _keyed_dispatches, "doubled", -1),
-    Rule("taking up", _take_ups, "silent", -1),
-    Rule("three takings-up at most", _end_of_take_ups, "invalid", -1),
-    Rule("retained messages", _retained_messages, "lost", -1),
-    Rule("message and dispatch in one batch", _one_batch_for_message_and_dispatch, "lost", -1),
-    Rule("barrier before the decision", _barrier_before_the_decision, "unconfirmed", -1),
-    Rule("fold inside the claim", _fold_inside_the_claim, "doubled", -1),
-    Rule("clock that is read anew", _clock_that_is_read_anew, "early", -1),
-    Rule("claim of the idle agent", _claim_of_the_idle_agent, "invalid", -1),
-    Rule("one queue for transactions", _one_queue_for_transactions, "", -1),
-    Rule("barrier before the model", _barrier_before_the_model, "unconfirmed", -1),
-    Rule("barrier before the answer", _barrier_before_the_answer, "lost", -1),
-    Rule("second look at the clock", _second_look_at_the_clock, "late", -1),
-    Rule("ear for idleness", _ear_for_idleness, "late", -1),
-    Rule("ear for healing", _ear_for_healing, "late", -1),
-    Rule("fork point", _fork_point, "", -1),
-    Rule("start of the driver", _start_of_the_driver, "", -1),
-    Rule("claim and entry in one", _claim_and_entry_in_one, "lost", -1),
-    Rule("sync before the answer", _sync_before_the_answer, "unconfirmed", -1),
+    Rule("closers of an interrupted turn", _closers, "invalid", 0),
+    Rule("messages that come back", _returned_messages, "lost", 66),
+    Rule("dispatches found by key", _keyed_dispatches, "doubled", 45),
+    Rule("taking up", _take_ups, "silent", 0),
+    Rule("three takings-up at most", _end_of_take_ups, "invalid", 77),
+    Rule("retained messages", _retained_messages, "lost", 0),
+    Rule("message and dispatch in one batch", _one_batch_for_message_and_dispatch, "lost", 4),
+    Rule("barrier before the decision", _barrier_before_the_decision, "unconfirmed", 5),
+    Rule("fold inside the claim", _fold_inside_the_claim, "doubled", 3),
+    Rule("clock that is read anew", _clock_that_is_read_anew, "early", 31),
+    Rule("claim of the idle agent", _claim_of_the_idle_agent, "invalid", 2),
+    Rule("one queue for transactions", _one_queue_for_transactions, "unconfirmed", 249),
+    Rule("barrier before the model", _barrier_before_the_model, "unconfirmed", 0),
+    Rule("barrier before the answer", _barrier_before_the_answer, "lost", 2),
+    Rule("second look at the clock", _second_look_at_the_clock, "late", 9),
+    Rule("ear for idleness", _ear_for_idleness, "late", 1),
+    Rule("ear for healing", _ear_for_healing, "late", 16),
+    Rule("fork point", _fork_point, "doubled", 2),
+    Rule("start of the driver", _start_of_the_driver, "silent", 0),
+    Rule("claim and entry in one", _claim_and_entry_in_one, "lost", 3),
+    Rule("sync before the answer", _sync_before_the_answer, "unconfirmed", 0),
 ]

@@ -64,7 +64,9 @@ async def work(seconds: int) -> str:
     return f"worked {seconds} s"
 
 
-def program(clock: SimulatedClock, disk: MemoryDisk | None = None, script: Any = obliging, **options: Any) -> Program:
+def program(
+    clock: SimulatedClock, disk: MemoryDisk | None = None, script: Any = obliging, **options: Any
+) -> Program:
     plugins = [schedule.invariant(), schedule.plugin(), time_context(time_zone="Europe/Berlin")]
     return Program(clock, script, disk=disk, plugins=plugins, tools=[work], **options)
 
@@ -102,7 +104,8 @@ def test_reminders_of_every_kind_come_back_across_restarts(end: str) -> None:
         require_valid(events)
         assert reminders(events) == DELIVERED
         assert operations(events)[4:] == [f"dispatch schedule-{n}" for n in (1, 2, 3, 4, 4)]
-        said = [block["text"] for a in data(events, "assistant/message") for block in a["message"]["content"][:1] if "text" in block]
+        blocks = [a["message"]["content"][0] for a in data(events, "assistant/message")]
+        said = [block["text"] for block in blocks if "text" in block]
         assert said == ["Done."] * 4 + ["It is time."] * 5
         assert set(reason_kinds(events)) == {"completed"}
 
@@ -113,7 +116,9 @@ def test_the_same_over_files(tmp_path: Path) -> None:
     async def main(clock: SimulatedClock) -> None:
         for time in ("00:05:00", "00:25:00", "01:25:00"):
             storage, plugins = JsonlStorage(tmp_path), [schedule.plugin()]
-            async with Host(storage=storage, model=ScriptedModel(obliging), plugins=plugins, clock=clock) as host:
+            async with Host(
+                storage=storage, model=ScriptedModel(obliging), plugins=plugins, clock=clock
+            ) as host:
                 agent = await host.agents.open("s")
                 if len(agent.session.events) == 0:
                     for selector in SELECTORS:
@@ -190,7 +195,9 @@ def test_a_repeater_stays_on_the_grid_of_its_creation_across_restarts_and_busy_t
             await until(clock, "2026-12-02T03:52:01")
             await quiet(agent)
             assert reminders(agent.session.events) == [[("schedule-1", "2026-12-02T03:40:00.000Z")]]
-            accepted = [c["acceptedAt"] for c in data(agent.session.events, "schedule/change") if "acceptedAt" in c]
+            accepted = [
+                c["acceptedAt"] for c in data(agent.session.events, "schedule/change") if "acceptedAt" in c
+            ]
             assert accepted == ["2026-12-02T03:52:00.000Z"]
             await until(clock, "2026-12-02T03:53:00")
             await running.kill()
@@ -335,7 +342,9 @@ def test_a_message_sent_in_the_moment_of_a_reminder_gets_a_turn_of_its_own() -> 
                 await passes(after)
                 agent.followup("hello")
                 await quiet(agent)
-                opened = [text[:10] for text in user_texts(agent.session.events) if "TIME CONTEXT" not in text]
+                opened = [
+                    text[:10] for text in user_texts(agent.session.events) if "TIME CONTEXT" not in text
+                ]
                 assert sorted(opened) == ["[SCHEDULE ", "hello"]
                 assert reason_kinds(agent.session.events) == ["completed"] * 2
                 assert sorted(texts(agent)[2::3]) == ["Done.", "It is time."]

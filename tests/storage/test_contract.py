@@ -12,7 +12,7 @@ import pytest
 from watchbell.storage.files import FileSystem
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.testing import FaultyPersistence, MemoryDisk, MemoryStorage
-from watchbell.testing.storage_contract import BreakWrites, Connect, StorageContract
+from watchbell.testing.storage_contract import BreakWrites, Connect, RemoveLog, StorageContract
 
 
 class FailingFiles(FileSystem):
@@ -43,15 +43,27 @@ class TestMemoryStorage(StorageContract):
     def connect(self, disk: MemoryDisk) -> Connect:
         return lambda: MemoryStorage(disk)
 
+    @pytest.fixture
+    def remove_log(self, disk: MemoryDisk) -> RemoveLog:
+        return disk.remove
+
 
 class TestFaultyPersistence(StorageContract):
     @pytest.fixture
-    def store(self) -> FaultyPersistence:
-        return FaultyPersistence(MemoryStorage())
+    def disk(self) -> MemoryDisk:
+        return MemoryDisk()
+
+    @pytest.fixture
+    def store(self, disk: MemoryDisk) -> FaultyPersistence:
+        return FaultyPersistence(MemoryStorage(disk))
 
     @pytest.fixture
     def connect(self, store: FaultyPersistence) -> Connect:
         return lambda: store
+
+    @pytest.fixture
+    def remove_log(self, disk: MemoryDisk) -> RemoveLog:
+        return disk.remove
 
     @pytest.fixture
     def break_writes(self, store: FaultyPersistence) -> BreakWrites:
@@ -76,6 +88,14 @@ class TestZstdStorage(StorageContract):
     @pytest.fixture
     def connect(self, tmp_path: Path, files: FailingFiles) -> Connect:
         return lambda: JsonlStorage(tmp_path, files=files)
+
+    @pytest.fixture
+    def remove_log(self, tmp_path: Path) -> RemoveLog:
+        def remove(session_id: str) -> None:
+            (log,) = tmp_path.rglob(f"{session_id}/session.jsonl*")
+            log.unlink()
+
+        return remove
 
     @pytest.fixture
     def break_writes(self, files: FailingFiles, failing_call: str) -> BreakWrites:

@@ -354,6 +354,9 @@ def test_a_writer_that_breaks_its_contract_loses_nothing() -> None:
             if len(self.calls) == 1:
                 raise KeyError("not an error of ours")
 
+        def check(self) -> None:
+            raise KeyError("not an error of ours either")
+
         async def close(self) -> None:
             self.calls.append(-1)
 
@@ -366,7 +369,36 @@ def test_a_writer_that_breaks_its_contract_loses_nothing() -> None:
             await writing.flush()
         assert isinstance(caught.value.__cause__, KeyError)
         await asyncio.sleep(2)
+        with pytest.raises(PersistenceError):
+            await writing.flush()
         await writing.close()
         assert writer.calls == [1, 1, -1]
+
+    simulate(main)
+
+
+def test_a_barrier_with_nothing_to_write_looks_whether_the_log_is_still_there_and_then_goes_on_looking() -> (
+    None
+):
+    async def main(clock: SimulatedClock) -> None:
+        bench = await Bench(clock).begin()
+        await bench.writing.flush()  # not begun, so nothing can be gone
+        bench.append()
+        await bench.writing.flush()
+        await bench.writing.flush()
+        header, batches = bench.disk.headers["a"], bench.disk.batches["a"]
+        bench.disk.remove("a")
+        with pytest.raises(PersistenceError, match="removed"):
+            await bench.writing.flush()
+        assert bench.store.writes == 1
+        await asyncio.sleep(100)
+        assert bench.healed == []
+        bench.disk.headers["a"], bench.disk.batches["a"] = header, batches
+        await asyncio.sleep(60)
+        assert len(bench.healed) == 1
+        await bench.writing.flush()
+        bench.append()
+        await bench.writing.close()
+        assert bench.batches == [[0], [1]]
 
     simulate(main)

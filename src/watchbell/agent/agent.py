@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
+from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
 from watchbell.agent.opening import fold_in_slices
-from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError
+from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.inbox import Inbox, Target
     from watchbell.agent.opening import Opening
+    from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.log.events import Event
     from watchbell.log.session import Session
@@ -28,6 +31,7 @@ __all__ = ["Agent", "Reservation"]
 
 T = TypeVar("T")
 PERSON: dict[str, Any] = {"kind": "user"}
+_logger = logging.getLogger("watchbell.agent")
 
 
 class Reservation:
@@ -40,7 +44,7 @@ class Reservation:
         """Give the agent back; what came in meanwhile now opens its turn. Again, it does nothing."""
         agent, self._agent = self._agent, None
         if agent is not None:
-            agent._release(self)  # noqa: SLF001 - the two halves of one lock
+            agent.end_reservation(self)
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +62,7 @@ class Agent:
         session: Its session.
         ctx: Its own scope; what is registered through it ends with the agent.
         tools: Its own tool scope; tools registered in it are seen by this agent alone.
-        model: The model that answers.
+        model: Who answers: a model in our own loop, or another framework's loop.
         system: The system prompt, None for none.
         max_steps: Steps after which a turn is stopped with error `STEP_LIMIT`.
     """
@@ -68,7 +72,7 @@ class Agent:
         opening: Opening,
         ctx: Context,
         *,
-        model: ChatModel,
+        model: ChatModel | TurnRunner,
         system: str | None,
         max_steps: int,
         new_id: Callable[[], str],
@@ -86,6 +90,7 @@ class Agent:
         self._quiet: set[str] = set()
         self._started = False
         self._closing = False
+        self._ending: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle_listeners: list[Callable[[], None]] = []
         self._driver = Driver(self, opening.take_ups)
@@ -167,7 +172,12 @@ class Agent:
         return self.send(content, "next-step", source=source, wake=False)
 
     def send(
-        self, content: str | Message, target: Target, *, source: dict[str, Any] | None = None, wake: bool = True
+        self,
+        content: str | Message,
+        target: Target,
+        *,
+        source: dict[str, Any] | None = None,
+        wake: bool = True,
     ) -> Message:
         """Append a message to a pending list; `followup`, `steer` and `inject` are its common forms.
 
@@ -179,10 +189,14 @@ class Agent:
             raise AgentClosedError(f"agent {self.id!r} was disposed; resume its session for a new one")
         message = content
         if isinstance(message, str):
-            message = Message(self.new_id(), "user", PERSON if source is None else source, (TextBlock(message),))
+            message = Message(
+                self.new_id(), "user", PERSON if source is None else source, (TextBlock(message),)
+            )
         inbox = self.inbox
         if message.role != "user" or not message.id or inbox.find(message.id) is not None:
-            raise InvalidEventError(f"message {message.id!r} needs role user, and an id that no pending one has")
+            raise InvalidEventError(
+                f"message {message.id!r} needs role user, and an id that no pending one has"
+            )
         if not wake:
             self._quiet.add(message.id)
         self.session.append_batch([inbox.insert([message], target)])
@@ -202,7 +216,10 @@ class Agent:
         self._driver.cancel(kind)
 
     async def when_idle(self) -> None:
-        """Return once no turn runs, nothing waits to open one and nobody holds the agent; at once when disposed."""
+        """Return once no turn runs, nothing waits to open one and nobody holds the agent.
+
+        Of a disposed agent it returns at once.
+        """
         while not self._closing and self._is_busy():
             self._idle.clear()
             await self._idle.wait()
@@ -242,13 +259,21 @@ class Agent:
     async def aclose(self) -> None:
         """Dispose of the agent: abort its turn, take its scope down, store and close its session.
 
+        A hook or tool of the agent's own turn cannot wait for that: called there, it returns at once, and the
+        rest follows when the turn has ended.
+
         Raises:
             PersistenceError: Its last events could not be stored; everything else was released.
         """
-        try:
-            await self.stop()
-        finally:
-            await self.ctx.aclose()
+        if self._driver.is_caller:
+            if self._ending is None:
+                self._closing = True
+                # Without the caller's context variables: this task is none of the turn's.
+                self._ending = asyncio.create_task(self._end_quietly(), context=Variables())
+        elif self._ending is not None:
+            await asyncio.wait([self._ending])
+        else:
+            await self._end()
 
     async def stop(self) -> None:
         """Abort the turn and begin no other one; `aclose` goes on to take the scope down."""
@@ -262,7 +287,7 @@ class Agent:
         self.settle()
 
     def settle(self) -> None:
-        """Begin a turn when there is cause and nobody is in the way; else tell those who wait for idleness."""
+        """Begin a turn when there is cause and nobody is in the way; else tell who waits for idleness."""
         if self._closing or not self._started or self._reservation is not None or self._driver.is_running:
             return
         if self._driver.has_work:
@@ -272,10 +297,27 @@ class Agent:
         for listener in tuple(self._idle_listeners):
             listener()
 
-    def _is_busy(self) -> bool:
-        return self._reservation is not None or self._driver.is_running or (self._started and self._driver.has_work)
+    async def _end(self) -> None:
+        try:
+            await self.stop()
+        finally:
+            await self.ctx.aclose()
 
-    def _release(self, reservation: Reservation) -> None:
+    async def _end_quietly(self) -> None:
+        try:
+            await self._end()
+        except PersistenceError:
+            _logger.exception("session %s: not all of it could be stored", self.id)
+
+    def _is_busy(self) -> bool:
+        return (
+            self._reservation is not None
+            or self._driver.is_running
+            or (self._started and self._driver.has_work)
+        )
+
+    def end_reservation(self, reservation: Reservation) -> None:
+        """Let turns begin again after `reservation`; one that was given back before does nothing."""
         if self._reservation is reservation:
             self._reservation = None
             self.settle()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from watchbell.agent.entry import Entry
@@ -20,6 +22,7 @@ __all__ = ["Driver"]
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 _logger = logging.getLogger("watchbell.agent")
+_driving: ContextVar[asyncio.Task[None] | None] = ContextVar("_driving", default=None)
 
 
 class Driver:
@@ -38,6 +41,7 @@ class Driver:
         self._preparing: Turn | None = None
         self._take_ups = take_ups
         self._take_ups_wait = False
+        self._work_is_gone = asyncio.Event()
         found = last_turn(agent.session.events)
         self._last_turn = 0 if found is None else agent.session.events[found[0]].data["turn"]
 
@@ -52,6 +56,11 @@ class Driver:
         if self._agent.inbox.next_turn or self._agent.has_waking_step:
             return True
         return self._due_take_up() is not None
+
+    @property
+    def is_caller(self) -> bool:
+        """Whether its own task asks, or one that began in it (a hook or tool): neither can wait for it."""
+        return self._task is not None and _driving.get() is self._task
 
     def storage_healed(self) -> None:
         """Let a turn be taken up again that waited for the storage."""
@@ -69,35 +78,52 @@ class Driver:
             self._turn.cancel(kind)
         elif self._task is not None:
             self._discard_next()
+            if not self.has_work:
+                self._work_is_gone.set()
             if self._preparing is not None:
                 self._preparing.cancel(kind)
 
     async def aclose(self) -> None:
-        """Abort the running turn as disposed and wait for its end."""
+        """Abort the running turn as disposed and wait for its end, unless that would wait for the caller."""
         task = self._task
         if task is None:
             return
         self.cancel("disposed")
         if self._turn is None:
             task.cancel()
-        await asyncio.wait([task])
+        if not self.is_caller:
+            await asyncio.wait([task])
 
     async def _drive(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        _driving.set(asyncio.current_task())
+        pause = 0.0
         try:
             while self.has_work and not self._agent.is_closing:
                 try:
                     await self._run_turn()
-                    pause = FIRST_PAUSE_SECONDS
+                    pause = 0.0
+                    continue
                 except TurnAbortedError:
-                    continue  # before anything was claimed; what may not be dropped is tried again
+                    # Before anything was claimed: what may not be dropped is tried again, at once after a
+                    # person's cancel, but a hook that cancels every time must not keep the loop busy.
+                    await self._wait(pause)
                 except Exception:
                     _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                    pause = pause or FIRST_PAUSE_SECONDS
+                    await self._wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if pause else FIRST_PAUSE_SECONDS
         finally:
             self._task = None
             self._agent.settle()
+
+    async def _wait(self, seconds: float) -> None:
+        """Pause before the next try, and no longer than there is something to try."""
+        if not self.has_work:
+            return
+        self._work_is_gone.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._work_is_gone.wait()
 
     async def _run_turn(self) -> None:
         take_up = self._due_take_up()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from watchbell.log.events import Draft, Message, RequestContext, RequestHeader, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.events import (
+    Draft,
+    Message,
+    RequestContext,
+    RequestHeader,
+    StepMark,
+    TakeUp,
+    TurnEnd,
+    TurnStart,
+)
 from watchbell.log.values import encode_json
 
 if TYPE_CHECKING:
@@ -124,7 +133,9 @@ class Entry:
         drafts: list[Draft] = []
         encoded = encode_json(header)
         if encoded != self._header:
-            reason = "change" if self._header is not None else "resume" if self._was_open_before else "initial"
+            reason = (
+                "change" if self._header is not None else "resume" if self._was_open_before else "initial"
+            )
             drafts.append(Draft("request/header", RequestHeader(header, reason)))
             self._header = encoded
         context = RequestContext(model.provider, model.model)

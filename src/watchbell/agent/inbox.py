@@ -120,9 +120,10 @@ class Inbox:
         return drafts
 
     def returned(self) -> list[Draft]:
-        """Return the events that put back what interrupted turns had claimed and not entered (contract section 5).
+        """Return the events that put back what interrupted turns had claimed and not entered.
 
-        Retained messages come back from whichever turn lost them, those of people only from the last turn.
+        Contract section 5: retained messages come back from whichever turn lost them, those of people only
+        from the last turn.
         """
         lost: dict[Target, list[Message]] = {"next-turn": [], "next-step": []}
         for claim in self._claims.values():

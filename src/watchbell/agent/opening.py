@@ -1,4 +1,4 @@
-"""Opening a session for work: what recovery appends before anything is published (contract section 5)."""
+"""Opening a session for work: what recovery appends before it is published (contract section 5)."""
 
 from __future__ import annotations
 

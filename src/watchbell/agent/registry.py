@@ -1,4 +1,4 @@
-"""The live agents of a program: how they come to be, from new, stored and forked sessions, and how they end."""
+"""The live agents of a program: how they come to be, from new, stored or forked sessions, and end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from watchbell.errors import AgentClosedError, PersistenceError, SessionNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.log.session import Session
     from watchbell.models.base import ChatModel
@@ -24,12 +25,13 @@ class AgentRegistry:
     """Service `ctx.agents`.
 
     Every agent is announced with the bus event `agent/created`, handled to its end before the agent's driver
-    may begin a turn, and with `agent/disposed` once it has ended. Before it exists, `agent/opening` is awaited
-    with its session: there whoever has much to read does so in slices.
+    may begin a turn, and with `agent/disposed` once it has ended. Before it exists, `agent/opening` is
+    awaited with its session: there whoever has much to read does so in slices.
 
     Args:
         ctx: The program's context, with `sessions` and `tools`.
-        model: Answers for agents that are not given a model of their own.
+        model: Answers for agents that are not given one of their own: a model, in our own loop, or a
+            `TurnRunner`, which brings another loop.
         system: System prompt of agents that are not given one.
         max_steps: Steps after which a turn is stopped.
         new_id: Makes message ids; random ones by default.
@@ -39,7 +41,7 @@ class AgentRegistry:
         self,
         ctx: Context,
         *,
-        model: ChatModel,
+        model: ChatModel | TurnRunner,
         system: str | None = None,
         max_steps: int = 64,
         new_id: Callable[[], str] = lambda: str(uuid4()),
@@ -65,7 +67,7 @@ class AgentRegistry:
         session_id: str | None = None,
         *,
         cwd: str | None = None,
-        model: ChatModel | None = None,
+        model: ChatModel | TurnRunner | None = None,
         system: str | None = None,
     ) -> Agent:
         """Begin a new session and its agent; nothing is stored before its first event.
@@ -78,7 +80,7 @@ class AgentRegistry:
         return await self._open(session, self._ctx, model, system)
 
     async def resume(
-        self, session_id: str, *, model: ChatModel | None = None, system: str | None = None
+        self, session_id: str, *, model: ChatModel | TurnRunner | None = None, system: str | None = None
     ) -> Agent:
         """Open a stored session for work: repair what a crash left, then go on with what is pending.
 
@@ -95,7 +97,7 @@ class AgentRegistry:
         session_id: str,
         *,
         cwd: str | None = None,
-        model: ChatModel | None = None,
+        model: ChatModel | TurnRunner | None = None,
         system: str | None = None,
     ) -> Agent:
         """Resume a session when it exists, else create it."""
@@ -109,7 +111,7 @@ class AgentRegistry:
         session_id: str | None = None,
         *,
         at: int | None = None,
-        model: ChatModel | None = None,
+        model: ChatModel | TurnRunner | None = None,
         system: str | None = None,
     ) -> Agent:
         """Begin a session with the first `at` events of another one (all when None).
@@ -128,7 +130,7 @@ class AgentRegistry:
         parent: Agent,
         session_id: str | None = None,
         *,
-        model: ChatModel | None = None,
+        model: ChatModel | TurnRunner | None = None,
         system: str | None = None,
     ) -> Agent:
         """Begin a child agent with a session of its own; it ends with its parent.
@@ -165,9 +167,9 @@ class AgentRegistry:
             raise failures[0]
 
     async def _open(
-        self, session: Session, scope: Context, model: ChatModel | None, system: str | None
+        self, session: Session, scope: Context, model: ChatModel | TurnRunner | None, system: str | None
     ) -> Agent:
-        """Make the agent of an opened session and announce it; between its last events and that is no pause."""
+        """Make the agent of an opened session and announce it, with no pause after its last events."""
         ctx = scope.child()
         ctx.defer_async(lambda: self._end(session))
         try:

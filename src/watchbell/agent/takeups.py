@@ -1,4 +1,4 @@
-"""Which unanswered turns have to be taken up again, from the log alone (contract section 5, "Taking up"). Pure."""
+"""Which unanswered turns are to be taken up again, from the log alone (contract section 5). Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from watchbell.log.events import Message, TakeUp
+from watchbell.log.events import TakeUp
 from watchbell.log.projection import TakeUpRow, TurnEndRow, TurnStartRow, read_rows
 from watchbell.log.transcript import MALFORMED, malformed, surface_message
 
@@ -103,19 +103,18 @@ def _holds_text(event: Event) -> bool:
 def _opener(events: list[Event]) -> str | None:
     """Return the id of the retained message that opened a turn, None when a person did.
 
-    A message of the next-turn list is the opener, whatever entered along with it. What hooks put at the head of
-    a step was never pending, so only the last messages of the first step, as many as were claimed, count.
+    That is the first message of the first step that is either; what hooks put before it is neither. (How many
+    were claimed says nothing: a crash can have torn the last of them away.)
     """
-    claimed = 0
-    has_head = False
-    messages: list[Message] = []
+    entered = False
     for event in events:
-        if event.type == "agent/inbox/spliced" and not messages:
-            claimed += event.data.get("removedCount", 0)
-            has_head = has_head or event.data["target"] == "next-turn"
-        elif event.type == "user/message":
-            messages.append(surface_message(event))
-        elif messages:
+        if event.type == "user/message":
+            entered = True
+            message = surface_message(event)
+            if message.retained:
+                return message.id
+            if message.is_from_person:
+                return None
+        elif entered:
             break
-    openers = messages[-claimed:] if claimed else []
-    return next((message.id for message in openers[: 1 if has_head else None] if message.retained), None)
+    return None

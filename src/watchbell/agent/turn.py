@@ -6,21 +6,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from watchbell.agent.answer import AnswerLog
+from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.errors import ModelError, PersistenceError, WatchbellError
 from watchbell.log.events import (
-    AssistantMessage,
-    ChunkEvent,
     Draft,
     Finish,
     FinishReason,
-    Message,
     StepMark,
     ToolCallBlock,
     ToolCallEvent,
     TurnEnd,
 )
 from watchbell.log.repair import tool_result
-from watchbell.models.base import AnswerAssembler, ModelRequest
+from watchbell.models.base import ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import Entry, StepPlan
-    from watchbell.log.events import Event
+    from watchbell.models.base import ChatModel
     from watchbell.tools.registry import ToolOutcome
 
 __all__ = ["Turn", "TurnAbortedError"]
@@ -45,55 +44,67 @@ class Turn:
     """A running turn. Its first step has entered the log already; `run` goes on to `turn/end`.
 
     Attributes:
+        agent: Whose turn it is.
         number: The turn's number.
+        step: Number of the step that is open, or was last.
         signal: Aborted when the turn is cancelled; its tools see the same signal.
     """
 
     def __init__(self, agent: Agent, number: int) -> None:
         self.number = number
         self.signal = AbortSignal()
-        self._agent = agent
+        self.agent = agent
+        self.step = 1
         self._session = agent.session
-        self._step = 1
+        self._step_open = True
         self._abort_kind = "user"
         self._call_ids: set[str] = set()
 
     def cancel(self, kind: str) -> None:
-        """Abort the turn; `kind` is what its end says of who did it (`user`, `parent`, `hook`, `disposed`)."""
+        """Abort the turn; its end says who did it: `user`, `parent`, `hook` or `disposed`."""
         if not self.signal.aborted:
             self._abort_kind = kind
             self.signal.abort()
 
     async def run(self, entry: Entry) -> None:
         """Answer until the turn ends, whatever happens; the log then holds its `turn/end`."""
-        step_open = True
+        model = self.agent.model
         try:
-            while True:
-                reason = await self._answer()
-                self._session.append("step/end", StepMark(self.number, self._step))
-                step_open = False
-                if reason is None and self._step >= self._agent.max_steps:
-                    reason = _error("STEP_LIMIT", f"the turn was stopped after {self._step} steps")
-                if reason is not None and (reason["kind"] != "completed" or not self._agent.has_waking_step):
-                    break
-                plan = await self.prepare(entry, opens_turn=False)
-                if reason is not None and not plan.accepted:
-                    entry.discard(plan)
-                    break
-                entry.enter_step(self.number, self._step + 1, plan)
-                self._step += 1
-                step_open = True
+            if isinstance(model, TurnRunner):
+                reason = await TurnRecorder(self, entry).run(model)
+            else:
+                reason = await self._run_steps(entry, model)
         except TurnAbortedError:
             reason = {"kind": "aborted", "reason": {"kind": self._abort_kind}}
         except PersistenceError:
-            reason = _error("PERSISTENCE_UNCERTAIN", "the storage did not confirm the message; nothing was asked")
+            reason = _error(
+                "PERSISTENCE_UNCERTAIN", "the storage did not confirm the message; nothing was asked"
+            )
         except ModelError as error:
             reason = {"kind": "error", "error": _failure(error)}
-        except Exception as error:  # noqa: BLE001 - a turn always gets its end; the log of the program has the rest
+        except Exception as error:  # a turn always gets its end; the log of the program has the rest
             _logger.exception("turn %d of session %s failed", self.number, self._session.id)
             reason = _error("INTERNAL_ERROR", f"the turn failed: {type(error).__name__}")
-        ends = [Draft("step/end", StepMark(self.number, self._step))] if step_open else []
+        ends = [Draft("step/end", StepMark(self.number, self.step))] if self._step_open else []
         self._session.append_batch([*ends, Draft("turn/end", TurnEnd(self.number, reason))])
+
+    def end_step(self) -> None:
+        """Append the end of the step that is open, if one is."""
+        if self._step_open:
+            self._session.append("step/end", StepMark(self.number, self.step))
+        self._step_open = False
+
+    def enter_step(self, entry: Entry, plan: StepPlan) -> None:
+        """Append the beginning of the next step."""
+        entry.enter_step(self.number, self.step + 1, plan)
+        self.step += 1
+        self._step_open = True
+
+    def step_limit(self) -> ModelError | None:
+        """Return the error that stops the turn, None while it may have another step."""
+        if self.step < self.agent.max_steps:
+            return None
+        return ModelError(f"the turn was stopped after {self.step} steps", code="STEP_LIMIT")
 
     async def prepare(self, entry: Entry, *, opens_turn: bool) -> StepPlan:
         """Assemble the next step, anew until its messages did not change meanwhile.
@@ -130,25 +141,23 @@ class Turn:
         finally:
             forget()
 
-    async def _answer(self) -> dict[str, Any] | None:
-        """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
-        await self._confirm()
-        answer, finish = await self._stream()
-        calls = answer.tool_calls()
-        self._call_ids.update(call.id for call in calls)
-        if calls:
-            await self._run_calls(calls)
-            return None
-        return {"kind": "max-tokens" if finish.kind == "max-tokens" else "completed"}
+    def raise_if_aborted(self) -> None:
+        """Do nothing unless the turn was aborted.
 
-    async def _confirm(self) -> None:
+        Raises:
+            TurnAbortedError: It was.
+        """
+        if self.signal.aborted:
+            raise TurnAbortedError
+
+    async def confirm(self) -> None:
         """Wait until all that the model will be asked about is durable.
 
         Raises:
             PersistenceError: That is not certain.
         """
         try:
-            acknowledged = await self.until_aborted(self._agent.sessions.flush(self._session))
+            acknowledged = await self.until_aborted(self.agent.sessions.flush(self._session))
         except TurnAbortedError:
             raise
         except Exception as error:
@@ -156,76 +165,100 @@ class Turn:
         if not acknowledged:
             raise PersistenceError("no storage acknowledged the message")
 
-    async def _stream(self) -> tuple[AnswerAssembler, FinishReason]:
-        answer = AnswerAssembler(self._call_ids)
-        seqs: list[int] = []
+    def begin_answer(self) -> AnswerLog:
+        """Begin the answer of the step that is open."""
+        return AnswerLog(self.agent, self.number, self.step, self._call_ids)
+
+    def take_calls(self, answer: AnswerLog) -> tuple[ToolCallBlock, ...]:
+        """Return the calls of a whole answer; their ids are taken for the rest of the turn."""
+        calls = answer.tool_calls()
+        self._call_ids.update(call.id for call in calls)
+        return calls
+
+    def append_call(self, call: ToolCallBlock) -> int:
+        """Append that a call is about to run, and return the seq of that event."""
+        payload = ToolCallEvent(self.number, self.step, call.id, call.name, call.arguments)
+        return self._session.append("tool/call", payload).seq
+
+    async def execute(self, call: ToolCallBlock) -> ToolOutcome:
+        """Run a call of one of the agent's tools; there is an outcome whatever the tool does."""
+        execution = ToolExecution(self.agent, call.id, self.signal)
+        return await self.agent.tools.execute(call.name, call.arguments, execution)
+
+    def append_result(self, call: ToolCallBlock, seq: int | None, outcome: ToolOutcome) -> None:
+        """Append what a call came to; `seq` is that of its `tool/call`, None when it never began."""
+        self._session.append_batch(
+            [
+                tool_result(
+                    self.number,
+                    self.step,
+                    call.id,
+                    outcome.text,
+                    is_error=outcome.is_error,
+                    error=outcome.error,
+                    cites=seq,
+                )
+            ]
+        )
+
+    async def _run_steps(self, entry: Entry, model: ChatModel) -> dict[str, Any]:
+        """Run our own loop: ask the model, run its calls, until it answers without any."""
+        while True:
+            reason = await self._answer(model)
+            self.end_step()
+            if reason is None and (limit := self.step_limit()) is not None:
+                raise limit
+            if reason is not None and (reason["kind"] != "completed" or not self.agent.has_waking_step):
+                return reason
+            plan = await self.prepare(entry, opens_turn=False)
+            if reason is not None and not plan.accepted:
+                entry.discard(plan)
+                return reason
+            self.enter_step(entry, plan)
+
+    async def _answer(self, model: ChatModel) -> dict[str, Any] | None:
+        """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
+        await self.confirm()
+        answer, finish = await self._stream(model)
+        calls = self.take_calls(answer)
+        if calls:
+            await self._run_calls(calls)
+            return None
+        return {"kind": "max-tokens" if finish.kind == "max-tokens" else "completed"}
+
+    async def _stream(self, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
+        answer = self.begin_answer()
         try:
-            await self.until_aborted(self._receive(answer, seqs))
+            await self.until_aborted(self._receive(model, answer))
         except (TurnAbortedError, ModelError):
-            self._append_answer(answer, seqs, interrupted=True)
+            answer.append_message(interrupted=True)
             raise
-        finish = answer.finish or FinishReason("error", {"message": "the answer was cut off", "code": "CUT_STREAM"})
+        finish = answer.finish or FinishReason(
+            "error", {"message": "the answer was cut off", "code": "CUT_STREAM"}
+        )
         if finish.kind in ("error", "aborted"):
-            self._append_answer(answer, seqs, interrupted=True)
+            answer.append_message(interrupted=True)
             raise _model_error(finish)
-        self._append_answer(answer, seqs, interrupted=False)
+        answer.append_message(interrupted=False)
         return answer, finish
 
-    async def _receive(self, answer: AnswerAssembler, seqs: list[int]) -> None:
-        messages = await self._agent.read_transcript()
-        stream = self._agent.model.stream(
-            ModelRequest(self._agent.system, messages, self._agent.tools.specs())
-        )
+    async def _receive(self, model: ChatModel, answer: AnswerLog) -> None:
+        agent = self.agent
+        messages = await agent.read_transcript()
+        stream = model.stream(ModelRequest(agent.system, messages, agent.tools.specs()))
         try:
             async for received in stream:
-                chunk = answer.add(received)
-                event = self._session.append("assistant/chunk", ChunkEvent(self.number, self._step, chunk))
-                seqs.append(event.seq)
-                if isinstance(chunk, Finish):
+                if isinstance(answer.add(received), Finish):
                     break
         finally:
             await stream.aclose()
 
-    def _append_answer(self, answer: AnswerAssembler, seqs: list[int], *, interrupted: bool) -> None:
-        blocks: tuple[Any, ...] = answer.blocks()
-        if interrupted:
-            # A call that will not run must not stand in the conversation: it would never get its result.
-            blocks = tuple(block for block in blocks if not isinstance(block, ToolCallBlock))
-            if not blocks:
-                return
-        source = {"kind": "model", "provider": self._agent.model.provider, "model": self._agent.model.model}
-        message = Message(self._agent.new_id(), "assistant", source, blocks)
-        payload = AssistantMessage(self.number, self._step, message, interrupted=interrupted)
-        if answer.usage is not None:
-            payload = AssistantMessage(self.number, self._step, message, answer.usage, interrupted)
-        self._session.append("assistant/message", payload, source_event_seqs=tuple(seqs), surface_op="append")
-
     async def _run_calls(self, calls: Sequence[ToolCallBlock]) -> None:
         """Run the calls side by side; their results enter in the order of the calls, one for each."""
-        started = [self._start_call(call) for call in calls]
-        for call, (event, task) in zip(calls, started, strict=True):
-            outcome = await task
-            self._session.append_batch([self._result(call, event, outcome)])
-        if self.signal.aborted:
-            raise TurnAbortedError
-
-    def _start_call(self, call: ToolCallBlock) -> tuple[Event, asyncio.Task[ToolOutcome]]:
-        payload = ToolCallEvent(self.number, self._step, call.id, call.name, call.arguments)
-        event = self._session.append("tool/call", payload)
-        execution = ToolExecution(self._agent, call.id, self.signal)
-        task = asyncio.create_task(self._agent.tools.execute(call.name, call.arguments, execution))
-        return event, task
-
-    def _result(self, call: ToolCallBlock, event: Event, outcome: ToolOutcome) -> Draft:
-        return tool_result(
-            self.number,
-            self._step,
-            call.id,
-            outcome.text,
-            is_error=outcome.is_error,
-            error=outcome.error,
-            cites=event.seq,
-        )
+        started = [(self.append_call(call), asyncio.create_task(self.execute(call))) for call in calls]
+        for call, (seq, task) in zip(calls, started, strict=True):
+            self.append_result(call, seq, await task)
+        self.raise_if_aborted()
 
 
 def _error(code: str, message: str) -> dict[str, Any]:
@@ -244,6 +277,10 @@ def _model_error(finish: FinishReason) -> ModelError:
 
 
 def _failure(error: ModelError) -> dict[str, Any]:
-    hints = {"status": error.status, "providerRetryAfterMs": error.retry_after_ms, "requestId": error.request_id}
+    hints = {
+        "status": error.status,
+        "providerRetryAfterMs": error.retry_after_ms,
+        "requestId": error.request_id,
+    }
     given = {key: hint for key, hint in hints.items() if hint is not None}
     return {"message": str(error), "code": error.code, **given}

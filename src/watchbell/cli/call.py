@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption
+from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
+from watchbell.cli.output import print_json
 from watchbell.clock import SystemClock, WallClock
 from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
@@ -31,9 +32,13 @@ from watchbell.tools.registry import ToolRegistry
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from watchbell.clock import Clock
+    from watchbell.host.settings import Settings
     from watchbell.log.session import Session
     from watchbell.storage.base import SessionPersistence
+    from watchbell.tools.definition import Tool
 
 __all__ = ["call", "call_tool", "decode_argument_text", "decode_clock"]
 
@@ -59,18 +64,9 @@ async def call_tool(
     """Run one call of a Schedule tool on a stored session, and close the session again.
 
     There is no agent, so nothing is delivered and no turn begins: all that enters the log is the call's own
-    `schedule/change`, with the `session/end-seed` that is due before it.
-
-    Args:
-        storage: Where the session is; closing it is the caller's.
-        session_id: The session.
-        tool: One of `TOOL_NAMES`.
-        text: The argument text as a model would send it.
-        clock: Wall time of the call.
-        create: Begin the session when there is none of that id.
-        cwd: Absolute path of the project of a session that is begun.
-        limits: Caps on creation; the default ones when None.
-        zones: Where time zones are looked up; the tzdata wheel when None.
+    `schedule/change`, with the `session/end-seed` that is due before it. Closing `storage` is the caller's.
+    `text` holds the arguments as a model would send them. With `create` a session that is not there is begun,
+    in the project `cwd` (an absolute path). `limits` and `zones` are those of `schedule.plugin`.
 
     Returns:
         The canonical JSON value, whole; an error value too. A damaged log is answered with
@@ -78,30 +74,41 @@ async def call_tool(
 
     Raises:
         SettingsError: There is no such tool.
-        SessionNotFoundError: There is no such session.
-        SessionLockedError: The session is open elsewhere.
-        UnsupportedLogError: Its log needs a newer or another program.
+        SessionNotFoundError, SessionLockedError, UnsupportedLogError: The session cannot be opened.
     """
     if tool not in TOOL_NAMES:
-        raise SettingsError(f"there is no tool {tool!r}; choose one of {', '.join(TOOL_NAMES)}")
-    limits = limits or Limits()
+        raise SettingsError(_no_such(tool))
     async with Context() as ctx:
         sessions = Sessions(ctx, storage, clock)
         ctx.defer_async(lambda: _close(sessions))
         try:
             session = await _open(sessions, session_id, create=create, cwd=cwd)
         except CorruptLogError as error:
-            _logger.error("%s", error)
-            return error_value(
-                "corrupt_schedule_log",
-                "The log of this session is damaged, so its reminders cannot be read. Nothing was changed. "
-                "Tell the user.",
-            )
-        transactions = Transactions(session, sessions, clock, limits)
-        registry = ToolRegistry()
-        registry.register_all(schedule_tools(transactions, zones or ZoneTable(), limits), ctx)
-        execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
-        return (await registry.execute(tool, text, execution)).value
+            return _tell_of_damage(error)
+        transactions = Transactions(session, sessions, clock, limits or Limits())
+        return await _execute(
+            ctx, schedule_tools(transactions, zones or ZoneTable(), limits or Limits()), tool, text
+        )
+
+
+async def _execute(ctx: Context, tools: Sequence[Tool], tool: str, text: str) -> Any:
+    registry = ToolRegistry()
+    registry.register_all(tools, ctx)
+    execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
+    return (await registry.execute(tool, text, execution)).value
+
+
+def _no_such(tool: str) -> str:
+    return f"there is no tool {tool!r}; choose one of {', '.join(TOOL_NAMES)}"
+
+
+def _tell_of_damage(error: CorruptLogError) -> dict[str, Any]:
+    _logger.error("%s", error)
+    return error_value(
+        "corrupt_schedule_log",
+        "The log of this session is damaged, so its reminders cannot be read. Nothing was changed. "
+        "Tell the user.",
+    )
 
 
 async def _open(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:
@@ -147,7 +154,7 @@ def decode_clock(text: str) -> Clock:
 
 @guarded
 def call(
-    session: Annotated[str, typer.Argument(help="The session's id.")],
+    session: SessionArgument,
     tool: Annotated[str, typer.Argument(help=f"One of {', '.join(TOOL_NAMES)}.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[ARGS]", help="The arguments, a JSON object; - reads them from stdin.")
@@ -157,29 +164,44 @@ def call(
         typer.Option(metavar="INSTANT", help="Set the clock for this call, as in 2027-06-01T09:00:00Z."),
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Make the session if there is none.")] = False,
-    home: HomeOption = DEFAULT_HOME,
+    config: ConfigOption = None,
+    home: GivenHomeOption = None,
 ) -> int:
     """Call a Schedule tool as a model would, outside any turn, and print the value that it answers.
 
-    An error value is an answer too: the command fails only when no call could be made.
+    An error value is an answer too: the command fails only when no call could be made. A terminal gets the
+    value in pure ASCII; files and pipes get its canonical bytes.
     """
+    if tool not in TOOL_NAMES:
+        raise typer.BadParameter(_no_such(tool), param_hint="TOOL")
     try:
         wall_clock = SystemClock() if clock is None else decode_clock(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from None
+    settings = find_settings(home, config).settings
     text = decode_argument_text(_read_arguments(arguments))
-
-    async def run() -> Any:
-        storage = JsonlStorage(home)
-        try:
-            return await call_tool(
-                storage, session, tool, text, clock=wall_clock, create=create, cwd=str(Path.cwd())
-            )
-        finally:
-            await storage.aclose()
-
-    typer.echo(encode_json(asyncio.run(run())))
+    _print(asyncio.run(_call_stored(settings, session, tool, text, wall_clock, create=create)))
     return 0
+
+
+async def _call_stored(
+    settings: Settings, session: str, tool: str, text: str, clock: Clock, *, create: bool
+) -> Any:
+    storage = JsonlStorage(settings.home, compression=settings.compression)
+    limits = Limits(max_active=settings.max_active)
+    try:
+        return await call_tool(
+            storage, session, tool, text, clock=clock, create=create, cwd=str(Path.cwd()), limits=limits
+        )
+    finally:
+        await storage.aclose()
+
+
+def _print(value: Any) -> None:
+    if sys.stdout.isatty():  # which would obey the controls that the canonical bytes may hold
+        print_json(value, indent=None)
+    else:
+        typer.echo(encode_json(value))
 
 
 def _read_arguments(arguments: str) -> bytes:

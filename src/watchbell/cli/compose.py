@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
 from watchbell.cli.options import choose_zone
 from watchbell.host import Host, time_context
+from watchbell.host.settings import Settings, build_model
 from watchbell.host.time_context import TIME_ZONE_KEY
 from watchbell.models.base import ChatModel
-from watchbell.models.offline import OfflineModel
 from watchbell.schedule.plugin import plugin
+from watchbell.schedule.rules import Limits
 from watchbell.storage.jsonl import JsonlStorage
 from watchbell.zones import ZoneTable
 
-__all__ = ["MODELS", "Program"]
-
-MODELS: dict[str, Callable[[], ChatModel]] = {"offline": OfflineModel}
-"""The models that `--model` can name."""
+__all__ = ["Program"]
 
 
 class Program(msgspec.Struct, frozen=True):
     """What a command that talks was told.
 
     Attributes:
-        home: Where its sessions are.
+        settings: Everything that can be set.
         model: Who answers.
         zones: Where time zones are looked up.
         zone_name: The person's time zone, None when it is not known.
     """
 
-    home: Path
+    settings: Settings
     model: ChatModel
     zones: ZoneTable
     zone_name: str | None
 
     @classmethod
-    def choose(cls, home: Path, model: str, time_zone: str | None) -> Program:
-        """Make it from a command's options.
+    def compose(cls, settings: Settings) -> Program:
+        """Make it from the settings.
 
         Raises:
-            typer.BadParameter: There is no model or zone of that name.
+            SettingsError: The model cannot be used as set.
+            ZoneDataError: The time zone data is missing.
         """
-        if model not in MODELS:
-            raise typer.BadParameter(
-                f"there is no model {model!r}; choose from: {', '.join(MODELS)}", param_hint="--model"
-            )
         zones = ZoneTable()
-        return cls(home, MODELS[model](), zones, choose_zone(time_zone, zones))
+        return cls(settings, build_model(settings), zones, choose_zone(settings, zones))
+
+    @property
+    def home(self) -> Path:
+        """Where the sessions are."""
+        return self.settings.home
 
     @property
     def zone(self) -> tzinfo | None:
@@ -67,8 +65,13 @@ class Program(msgspec.Struct, frozen=True):
 
     def host(self) -> Host:
         """Compose the host; entering it is the caller's."""
+        limits = Limits(max_active=self.settings.max_active)
         return Host(
-            storage=JsonlStorage(self.home),
+            storage=JsonlStorage(self.home, compression=self.settings.compression),
             model=self.model,
-            plugins=[plugin(zones=self.zones), time_context(time_zone=self.zone_name, zones=self.zones)],
+            system=self.settings.system,
+            plugins=[
+                plugin(limits=limits, zones=self.zones),
+                time_context(time_zone=self.zone_name, zones=self.zones),
+            ],
         )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
 from typing import Any, Literal
 
 import msgspec
 
 from watchbell.cli.output import print_answer, print_line, print_row, shorten
-from watchbell.cli.times import render_moment
+from watchbell.cli.times import render_lateness, render_moment
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Event, Message, ToolResultBlock
 from watchbell.log.transcript import surface_message
@@ -18,27 +18,60 @@ from watchbell.models.sentences import decode_frame
 from watchbell.schedule.framing import PLUGIN_NAME
 from watchbell.schedule.protocol import decode_instant
 
-__all__ = ["Conversation", "Piece", "Printer", "history", "is_reminder", "print_piece"]
+__all__ = [
+    "ENDS",
+    "Conversation",
+    "Due",
+    "Outlet",
+    "Piece",
+    "Printer",
+    "history",
+    "is_reminder",
+    "print_piece",
+]
 
-Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end"]
+Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "turn-end"]
 
+_MESSAGES = frozenset({"user/message"})
 _STORED = frozenset({"user/message", "assistant/message", "tool/call", "tool/result", "turn/end"})
 _ARGUMENTS_SHOWN = 90
-_LABELS = {"person": "you> ", "reminder": "[reminder] ", "note": "", "failure": ""}
-_STYLES = {"person": "bold", "reminder": "bold yellow", "note": "dim", "failure": "red"}
+_LABELS = {"person": "you> ", "note": "", "failure": ""}
+_STYLES = {"person": "bold", "note": "dim", "failure": "red"}
+
+
+ENDS = ("answer-end", "turn-end")
+"""Kinds that show nothing by themselves."""
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A reminder that came.
+
+    Attributes:
+        schedule_id: Its id.
+        moment: When it was due, local and UTC.
+        lateness: How late it came, for people.
+        prompt: What it is about.
+    """
+
+    schedule_id: str
+    moment: str
+    lateness: str
+    prompt: str
 
 
 class Piece(msgspec.Struct, frozen=True):
     """One thing to show.
 
     Attributes:
-        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end; the others stand on
-            lines of their own.
+        kind: `answer` is a piece of an answer's text as it comes, `answer-end` its end, `turn-end` the
+            end of the turn; the others stand on lines of their own.
         text: Unescaped: whoever prints it makes it safe.
+        dues: The reminders of a message of Schedule.
     """
 
     kind: Kind
     text: str = ""
+    dues: tuple[Due, ...] = ()
 
 
 class Conversation:
@@ -48,10 +81,12 @@ class Conversation:
 
     Args:
         zone: The zone that due times are told in; None for this computer's.
+        log: Where the events are from; a reminder that a turn takes up again is shown from there once more.
     """
 
-    def __init__(self, zone: tzinfo | None) -> None:
+    def __init__(self, zone: tzinfo | None, log: EventLog | None = None) -> None:
         self._zone = zone
+        self._log = log
         self._calls: dict[str, str] = {}
         self._streams = False
 
@@ -60,7 +95,7 @@ class Conversation:
         for event in events:
             match event.type:
                 case "user/message":
-                    yield from self._read_message(surface_message(event))
+                    yield from self._read_message(surface_message(event), event.time)
                 case "assistant/chunk":
                     yield from self._read_chunk(event.data["chunk"])
                 case "assistant/message":
@@ -72,21 +107,30 @@ class Conversation:
                 case "tool/result":
                     yield from self._read_result(surface_message(event))
                 case "watchbell/take-up":
-                    yield Piece(
-                        "note", f"(answering again: the turn was cut off; try {event.data['attempt']})"
-                    )
+                    yield from self._read_take_up(event.data)
                 case "turn/end":
                     yield from self._read_end(event.data["reason"])
                 case _:
                     pass
 
-    def _read_message(self, message: Message) -> Iterator[Piece]:
+    def _read_message(self, message: Message, came_at_ms: int) -> Iterator[Piece]:
         if message.is_from_person:
             yield Piece("person", message.text)
         elif is_reminder(message):
+            dues: list[Due] = []
             for due in decode_frame(message.text) or ():
-                moment = render_moment(decode_instant(due.occurrence_at), self._zone)
-                yield Piece("reminder", f"{due.schedule_id}, due {moment}: {due.reminder_prompt}")
+                due_ms = decode_instant(due.occurrence_at)
+                moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
+                dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
+            yield Piece("reminder", dues=tuple(dues))
+
+    def _read_take_up(self, take_up: dict[str, Any]) -> Iterator[Piece]:
+        yield Piece("note", f"(answering again: the turn was cut off; try {take_up['attempt']})")
+        for event in () if self._log is None else self._log.select_back(_MESSAGES):
+            message = surface_message(event)
+            if message.id == take_up["messageId"]:
+                yield from self._read_message(message, event.time)
+                return
 
     def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
         if chunk.get("type") == "text-delta" and chunk["text"]:
@@ -119,11 +163,45 @@ class Conversation:
                 yield Piece("note", f"({kind})")
             case _:
                 pass
+        yield Piece("turn-end")
 
     def _end_answer(self, *, ends: bool) -> Iterator[Piece]:
         if ends or self._streams:
             self._streams = False
             yield Piece("answer-end")
+
+
+class Outlet:
+    """Passes pieces on until standard output fails; the turn that they tell of goes on.
+
+    Attributes:
+        failure: What output failed with first, None while it works.
+    """
+
+    def __init__(
+        self, show: Callable[[Piece], None], *, on_failure: Callable[[], None] = lambda: None
+    ) -> None:
+        self.failure: OSError | None = None
+        self._show = show
+        self._on_failure = on_failure
+
+    def show(self, piece: Piece) -> None:
+        """Show a piece, or nothing any more."""
+        if self.failure is None:
+            try:
+                self._show(piece)
+            except OSError as error:
+                self.failure = error
+                self._on_failure()
+
+    def require(self) -> None:
+        """Raise what output failed with, if it did.
+
+        Raises:
+            OSError: That.
+        """
+        if self.failure is not None:
+            raise self.failure
 
 
 class Printer:
@@ -146,7 +224,7 @@ class Printer:
         if self._is_open:
             self._is_open = False
             print_line("")
-        if piece.kind not in ("answer-end", "person"):
+        if piece.kind != "person":
             print_piece(piece)
 
 
@@ -156,7 +234,13 @@ def print_piece(piece: Piece) -> None:
         print_line(piece.text, multiline=True)
     elif piece.kind == "tool":  # folded: what it came to is told by the answer
         print_row(f"[tool] {piece.text}", style="dim")
-    elif piece.kind != "answer-end":
+    elif piece.kind == "reminder":
+        for due in piece.dues:
+            print_line(
+                f"[reminder] {due.schedule_id}, due {due.moment}, {due.lateness}: {due.prompt}",
+                style="bold yellow",
+            )
+    elif piece.kind not in ENDS:
         text = f"{_LABELS[piece.kind]}{piece.text}"
         print_line(text, style=_STYLES[piece.kind], multiline=piece.kind == "person")
 
@@ -165,8 +249,8 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
     """Return the last pieces of a stored log, and how many there are before them."""
     shown: deque[Piece] = deque(maxlen=last)
     count = 0
-    for piece in Conversation(zone).read(log.select(_STORED)):
-        if piece.kind != "answer-end":
+    for piece in Conversation(zone, log).read(log.select(_STORED)):
+        if piece.kind not in ENDS:
             shown.append(piece)
             count += 1
     return list(shown), count - len(shown)

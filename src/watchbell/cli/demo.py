@@ -22,7 +22,7 @@ from watchbell.cli.compose import Program
 from watchbell.cli.conversation import Conversation, Piece, Printer, is_reminder, print_piece
 from watchbell.cli.guard import guarded
 from watchbell.cli.log import summarize
-from watchbell.cli.options import choose_home
+from watchbell.cli.options import inherit_home
 from watchbell.cli.output import print_line
 from watchbell.cli.pending import PendingReminders
 from watchbell.cli.signals import run_stoppable
@@ -30,6 +30,7 @@ from watchbell.cli.stored import open_store
 from watchbell.cli.times import render_utc
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
+from watchbell.host.settings import Settings
 from watchbell.log.transcript import surface_message
 
 if TYPE_CHECKING:
@@ -64,21 +65,17 @@ class _Delivery(msgspec.Struct):
 
 @guarded
 def demo(
-    ctx: typer.Context,
     home: Annotated[
         Path | None,
-        typer.Option(
-            "--home", metavar="DIR", show_default="a new temporary one, kept", help="Where the session goes."
-        ),
+        typer.Option("--home", metavar="DIR", callback=inherit_home, help="A new temporary one by default."),
     ] = None,
 ) -> int:
     """Watch a reminder come back, and survive a kill; offline, in about ten seconds.
 
     Exits with 1 if anything is not as promised.
     """
-    given = home or ctx.obj
-    chosen = choose_home(ctx, given) if given else Path(tempfile.mkdtemp(prefix="watchbell-demo-"))
-    return run_stoppable(_Demo(Program.choose(chosen, "offline", None)).show())
+    chosen = (home or Path(tempfile.mkdtemp(prefix="watchbell-demo-"))).expanduser().absolute()
+    return run_stoppable(_Demo(Program.compose(Settings(home=chosen))).show())
 
 
 class _Demo:

@@ -12,6 +12,7 @@ from watchbell.cli.compose import Program
 from watchbell.cli.guard import guarded
 from watchbell.cli.options import DEFAULT_HOME, HomeOption
 from watchbell.cli.signals import run_stoppable
+from watchbell.host.settings import Settings
 from watchbell.log.events import Chunk
 from watchbell.models.base import ModelRequest
 from watchbell.models.offline import OfflineModel
@@ -30,7 +31,7 @@ def demo_host(
     home: HomeOption = DEFAULT_HOME,
 ) -> int:
     """Resume a session, say one thing, and begin to answer the reminder that comes of it."""
-    program = Program.choose(home, "offline", None)
+    program = Program.compose(Settings(home=home))
     return run_stoppable(_serve(program, session, text))
 
 

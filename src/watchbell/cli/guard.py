@@ -15,10 +15,10 @@ from typing import ParamSpec
 
 import typer
 
-from watchbell.cli.output import print_error, silence_closed_pipe
+from watchbell.cli.output import print_error, silence_closed_pipe, silence_failed_output
 from watchbell.errors import WatchbellError
 
-__all__ = ["guarded", "is_debugging", "start_logging"]
+__all__ = ["guarded", "is_debugging", "report", "start_logging"]
 
 P = ParamSpec("P")
 
@@ -46,6 +46,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except Exception as error:  # noqa: BLE001 - the border to the shell
             report(error)
             code = 1
+            silence_failed_output()
         raise typer.Exit(code)
 
     return run

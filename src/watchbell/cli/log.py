@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
+from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionArgument
 from watchbell.cli.output import print_error, print_json, print_line, shorten
+from watchbell.cli.progress import Progress
 from watchbell.cli.stored import open_store, read_one
 from watchbell.cli.times import render_utc
 from watchbell.errors import LogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.events import Event, ToolCallBlock, ToolResultBlock
 from watchbell.log.transcript import surface_message
+from watchbell.storage.tail import LogTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +34,7 @@ POLL_SECONDS = 0.2
 
 @guarded
 def log(
-    session: Annotated[str, typer.Argument(help="Id of the session.")],
+    session: SessionArgument,
     types: Annotated[
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only this type, such as `schedule/*`; may be repeated."),
@@ -53,24 +55,23 @@ def log(
 
 async def _print(home: Path, session: str, types: tuple[str, ...], *, follow: bool, as_json: bool) -> None:
     async with open_store(home) as store:
-        path = Path((await read_one(store, session)).location)
-        seen, count = None, 0
-        while True:
-            now = _fingerprint(path)
-            if now != seen:
-                stored = await store.read(session)
-                _print_events(stored.events.span(count), types, as_json=as_json)
-                seen, count = now, len(stored.events)
-                if stored.torn is not None and not follow:
-                    print_error(f"warning: left out a torn last batch, at byte {stored.torn.offset}")
-            if not follow:
-                return
-            await asyncio.sleep(POLL_SECONDS)
+        with Progress(f"Reading session {session}"):
+            stored = await read_one(store, session)
+    if follow:
+        await _follow(LogTail(Path(stored.location)), types, as_json=as_json)
+        return
+    _print_events(stored.events, types, as_json=as_json)
+    if stored.torn is not None:
+        print_error(f"warning: left out a torn last batch, at byte {stored.torn.offset}")
 
 
-def _fingerprint(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
+async def _follow(tail: LogTail, types: tuple[str, ...], *, as_json: bool) -> None:
+    count = 0
+    while True:
+        if tail.read():
+            _print_events(tail.events.span(count), types, as_json=as_json)
+            count = max(count, len(tail.events))
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _print_events(events: Iterable[Event], types: tuple[str, ...], *, as_json: bool) -> None:

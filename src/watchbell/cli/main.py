@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,11 +10,13 @@ import typer
 from watchbell import __version__
 from watchbell.cli.call import call
 from watchbell.cli.chat import chat
+from watchbell.cli.config import config as show_config
 from watchbell.cli.demo import demo
 from watchbell.cli.demo_host import demo_host
-from watchbell.cli.guard import start_logging
+from watchbell.cli.doctor import doctor
+from watchbell.cli.guard import report, start_logging
 from watchbell.cli.log import log
-from watchbell.cli.options import DEFAULT_HOME
+from watchbell.cli.options import ConfigOption, GivenHomeOption, ProgramOptions
 from watchbell.cli.output import prepare_streams
 from watchbell.cli.receipts import receipts
 from watchbell.cli.reminders import reminders
@@ -23,20 +24,21 @@ from watchbell.cli.run import run
 from watchbell.cli.sessions import sessions
 from watchbell.cli.tools import tools
 from watchbell.cli.verify import verify
+from watchbell.errors import WatchbellError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="watchbell",
     no_args_is_help=True,
-    add_completion=False,
     # Nothing that stands in an argument or a log is ever taken for markup.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, chat, run, sessions, reminders, receipts, log, verify, tools, call):
+for command in (demo, chat, run, sessions, reminders, receipts, log, verify, doctor, tools, call):
     app.command()(command)
+app.command("config")(show_config)
 app.command(hidden=True)(demo_host)
 
 
@@ -49,15 +51,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def watchbell(
     ctx: typer.Context,
-    home: Annotated[
-        Path,
-        typer.Option(
-            "--home",
-            metavar="DIR",
-            show_default="$WATCHBELL_HOME, else ~/.watchbell",
-            help="Where the sessions are.",
-        ),
-    ] = DEFAULT_HOME,
+    home: GivenHomeOption = None,
+    config: ConfigOption = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -66,7 +61,7 @@ def watchbell(
 
     Exit codes: 0 fine, 1 the operation failed, 2 wrong usage, 128 + n after signal n.
     """
-    ctx.obj = None if home == DEFAULT_HOME else home
+    ctx.obj = ProgramOptions(home, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,4 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=None if arguments is None else list(arguments), prog_name="watchbell")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
+    except WatchbellError as error:  # a setting that an option's default comes from
+        report(error)
+        return 1
     return 0

@@ -15,13 +15,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
 __all__ = [
     "LONGEST_CELL",
+    "can_print",
     "escape",
+    "is_dumb",
     "prepare_streams",
     "print_answer",
     "print_error",
@@ -29,8 +31,12 @@ __all__ = [
     "print_line",
     "print_row",
     "print_table",
+    "print_unbroken",
+    "screen_width",
     "shorten",
     "silence_closed_pipe",
+    "silence_failed_output",
+    "wrap",
 ]
 
 LONGEST_CELL = 160
@@ -71,6 +77,25 @@ def shorten(text: str, limit: int = LONGEST_CELL) -> str:
     return escape(short[: limit - 3] if cut else short) + ("..." if cut else "")
 
 
+def can_print(text: str) -> bool:
+    """Whether standard output can show a text as it is, such as box characters."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def is_dumb() -> bool:
+    """Whether the terminal says that it can do no more than print lines."""
+    return os.environ.get("TERM", "") in ("dumb", "unknown")
+
+
+def screen_width() -> int:
+    """Return the terminal's width in columns; elsewhere what COLUMNS says, else 80."""
+    return _console().width
+
+
 def prepare_streams() -> None:
     """Have what a console or file cannot encode written as escapes."""
     for stream in (sys.stdout, sys.stderr):
@@ -86,9 +111,39 @@ def silence_closed_pipe() -> None:
         os.close(null)
 
 
+def silence_failed_output() -> None:
+    """When standard output cannot take what is left for it: let the interpreter's last flush go nowhere."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        silence_closed_pipe()
+
+
 def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
-    """Print text, made safe, and end the line."""
-    _print(Text(escape(text, multiline=multiline), style))
+    """Print text, made safe, and end the line; on a terminal it is parted between words where that ends."""
+    lines = escape(text, multiline=multiline).split("\n")
+    if (console := _console()).is_terminal:
+        lines = [part for line in lines for part in wrap(line.expandtabs(8), console.width)]
+    _print(Text("\n".join(lines), style))
+
+
+def wrap(line: str, width: int) -> list[str]:
+    """Part a line between words, and words that are too long anywhere, so that each part fits in `width`.
+
+    Its indentation stays.
+    """
+    parts: list[str] = []
+    current: str | None = None
+    for word in line.split(" "):
+        joined = word if current is None else f"{current} {word}"
+        if cell_len(joined) <= width:
+            current = joined
+            continue
+        if current is not None and current.strip():
+            parts.append(current.rstrip())
+        *full, current = chop_cells(word, width) or [""]
+        parts += full
+    return [*parts, current or ""]
 
 
 def print_row(text: str, *, style: str = "") -> None:
@@ -108,7 +163,7 @@ def print_answer(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print `watchbell: <text>`, made safe, as one line on standard error."""
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # then there is nobody to tell
         print(f"watchbell: {escape(text)}", file=sys.stderr, flush=True)  # noqa: T201 - the one place for it
 
 
@@ -118,13 +173,39 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=True, indent=indent, separators=separators) + "\n")
 
 
+def print_unbroken(text: str) -> None:
+    """Write text that was made safe to standard error as it is."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns, each cell made safe, under their heads. Nothing is wrapped."""
+    """Print rows in columns, each cell made safe, under their heads.
+
+    On a terminal that is too narrow for the columns each row becomes a block of lines, one for each cell.
+    """
     cells = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    console = _console()
+    if console.is_terminal and sum(widths) + 2 * len(widths) - 2 > console.width:
+        _print_blocks(heads, cells, console.width)
+        return
     for row, style in [(list(heads), "bold"), *((row, "") for row in cells)]:
         padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
         _print(Text("  ".join(padded).rstrip(), style))
+
+
+def _print_blocks(heads: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> None:
+    margin = max(map(len, heads)) + 2
+    for number, row in enumerate(cells):
+        if number:
+            _print(Text(""))
+        for head, cell in zip(heads, row, strict=True):
+            first, *rest = wrap(cell, max(8, width - margin))
+            _print(Text.assemble((f"{head:<{margin}}", "bold"), first))
+            for part in rest:
+                _print(Text(" " * margin + part))
 
 
 def _print(text: Text, end: str = "\n") -> None:

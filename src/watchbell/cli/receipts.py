@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
+from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionArgument
 from watchbell.cli.output import print_error, print_json, print_line, print_table, shorten
 from watchbell.cli.stored import fold_reminders, open_store, read_one
 from watchbell.cli.times import render_utc
@@ -25,7 +23,7 @@ __all__ = ["receipts"]
 
 @guarded
 def receipts(
-    session: Annotated[str, typer.Argument(help="Id of the session.")],
+    session: SessionArgument,
     as_json: JsonOption = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> int:

@@ -7,10 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watchbell.cli.completion import complete_session
 from watchbell.cli.guard import guarded
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, TimeZoneOption, choose_zone
-from watchbell.cli.output import print_error, print_json, print_line, print_table, shorten
+from watchbell.cli.options import (
+    ConfigOption,
+    GivenHomeOption,
+    JsonOption,
+    TimeZoneOption,
+    choose_zone,
+    find_settings,
+    require_session_id,
+)
+from watchbell.cli.output import (
+    can_print,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    screen_width,
+    shorten,
+)
 from watchbell.cli.stored import Reading, fold_reminders, open_store, read_every, read_one
+from watchbell.cli.timeline import BLOCKS, Coming, draw_timeline
 from watchbell.cli.times import render_local
 from watchbell.clock import wall_ms
 from watchbell.errors import ScheduleLogError
@@ -28,28 +46,58 @@ __all__ = ["reminders"]
 
 @guarded
 def reminders(
-    session: Annotated[str | None, typer.Argument(help="Id of the session; all when omitted.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            autocompletion=complete_session,
+            callback=require_session_id,
+            help="Id of the session; all when omitted.",
+        ),
+    ] = None,
+    timeline: Annotated[bool, typer.Option("--timeline", help="Draw what is coming.")] = False,
     time_zone: TimeZoneOption = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
-    home: HomeOption = DEFAULT_HOME,
+    home: GivenHomeOption = None,
 ) -> int:
     """List active reminders by the instant at which they are due. Nothing is locked or written.
 
     Exits with 1 when a log could not be read; the others are listed all the same.
     """
+    if timeline and as_json:
+        raise typer.BadParameter("choose one of --timeline and --json", param_hint="--timeline")
+    settings = find_settings(home, config, time_zone=time_zone).settings
     zones = ZoneTable()
-    name = choose_zone(time_zone, zones)
-    readings = asyncio.run(_read(home, session))
-    rows, failures = _list(readings, None if name is None else zones.find(name))
+    name = choose_zone(settings, zones)
+    zone = None if name is None else zones.find(name)
+    readings = asyncio.run(_read(settings.home, session))
+    rows, failures = _list(readings, zone)
     for failure in failures:
         print_error(failure)
     if as_json:
         print_json(rows)
     elif not rows:
         print_line("No reminders pending.")
+    elif timeline:
+        _draw(rows, zone)
     else:
         print_table(["SESSION", "ID", "STATE", "DUE", "UTC", "PROMPT"], list(map(_cells, rows)))
     return 1 if failures else 0
+
+
+def _draw(rows: list[dict[str, Any]], zone: tzinfo | None) -> None:
+    coming = [
+        Coming(
+            f"{row['session']} {row['id']}",
+            decode_instant(row["scheduledAt"]),
+            row["prompt"],
+            row.get("everySeconds"),
+        )
+        for row in rows
+    ]
+    blocks = can_print(BLOCKS)
+    for line in draw_timeline(coming, wall_ms(), zone, screen_width(), blocks=blocks):
+        print_line(line)
 
 
 async def _read(home: Path, session: str | None) -> list[Reading]:

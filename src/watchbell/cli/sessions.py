@@ -23,7 +23,10 @@ __all__ = ["sessions"]
 
 @guarded
 def sessions(as_json: JsonOption = False, home: HomeOption = DEFAULT_HOME) -> int:
-    """List the stored sessions, latest activity last. Nothing is locked or written."""
+    """List the stored sessions, latest activity last. Nothing is locked or written.
+
+    Exits with 1 when a log could not be read, or its reminders are invalid; it is listed all the same.
+    """
     rows = sorted(asyncio.run(_read(home)), key=lambda row: (row["updatedAt"] or "", row["id"]))
     if as_json:
         print_json(rows)
@@ -31,7 +34,7 @@ def sessions(as_json: JsonOption = False, home: HomeOption = DEFAULT_HOME) -> in
         print_line(f"No sessions yet in {home}.")
     else:
         print_table(["SESSION", "EVENTS", "REMINDERS", "LAST EVENT", "PROJECT"], list(map(_cells, rows)))
-    return 0
+    return 1 if any(row["failure"] for row in rows) else 0
 
 
 async def _read(home: Path) -> list[dict[str, Any]]:

@@ -7,13 +7,13 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any
 
 from watchbell.cli.guard import report
 
-__all__ = ["GRACE_SECONDS", "run_stoppable"]
+__all__ = ["GRACE_SECONDS", "on_interrupt", "run_stoppable"]
 
 GRACE_SECONDS = 4.5
 """How long closing may take after a signal; then the process ends as it is."""
@@ -33,8 +33,20 @@ def run_stoppable(work: Coroutine[Any, Any, int]) -> int:
         return asyncio.run(stop.watch(work))
     finally:
         stop.release()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        if not stop.is_stopping:  # else a second signal ends the process quietly while Python shuts down
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def on_interrupt(handle: Callable[[], None]) -> Generator[None]:
+    """While this is entered, SIGINT has the running loop call `handle` and does not end the program."""
+    loop = asyncio.get_running_loop()
+    previous = signal.signal(signal.SIGINT, lambda _number, _frame: loop.call_soon_threadsafe(handle))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _is_ours(number: signal.Signals) -> bool:
@@ -48,6 +60,11 @@ class _Stop:
         self._task: asyncio.Task[Any] | None = None
         self._number: int | None = None
         self._watchdog: threading.Timer | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a signal came."""
+        return self._number is not None
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Cancel the work; the second time, end the process."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from watchbell.cli.progress import Progress
 from watchbell.errors import LogError, PersistenceError, SessionNotFoundError
 from watchbell.schedule.state import ScheduleState
 from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
@@ -37,13 +38,16 @@ async def open_store(home: Path) -> AsyncGenerator[SessionPersistence]:
 
 async def read_every(store: SessionPersistence) -> AsyncIterator[Reading]:
     """Read all sessions, in order of id; one that vanishes meanwhile is left out."""
-    for ref in await store.list():
-        try:
-            yield Reading(ref, await store.read(ref.session_id))
-        except SessionNotFoundError:
-            continue
-        except (LogError, PersistenceError) as error:
-            yield Reading(ref, None, str(error))
+    refs = await store.list()
+    with Progress("Reading sessions") as progress:
+        for number, ref in enumerate(refs):
+            progress.tell(f"Reading session {number + 1} of {len(refs)}")
+            try:
+                yield Reading(ref, await store.read(ref.session_id))
+            except SessionNotFoundError:
+                continue
+            except (LogError, PersistenceError) as error:
+                yield Reading(ref, None, str(error))
 
 
 async def read_one(store: SessionPersistence, session_id: str) -> StoredLog:

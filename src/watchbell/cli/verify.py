@@ -13,12 +13,13 @@ import typer
 from watchbell.cli.guard import guarded
 from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
 from watchbell.cli.output import print_error, print_json, print_line
+from watchbell.cli.progress import Progress
 from watchbell.cli.stored import fold_reminders
 from watchbell.errors import CorruptLogError, ScheduleLogError, UnsupportedLogError
 from watchbell.log.verify import verify_events
 from watchbell.storage.base import StoredLog
 from watchbell.storage.layout import find_logs_below
-from watchbell.storage.logfile import read_log
+from watchbell.storage.reading import read_log
 
 __all__ = ["Verdict", "verify", "verify_log"]
 
@@ -60,9 +61,7 @@ class Verdict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 def verify(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Homes, directories of sessions, session folders or logs; else the home."
-        ),
+        typer.Argument(metavar="[PATH]...", help="Homes, directories of sessions, session folders, logs."),
     ] = None,
     as_json: JsonOption = False,
     home: HomeOption = DEFAULT_HOME,
@@ -73,11 +72,12 @@ def verify(
     results, the inbox, and the history of the reminders. Exits with 1 when a log is not sound; one that a
     crash left interrupted or torn is.
     """
-    logs, failures = _find([home] if not paths else paths, is_home=not paths)
+    logs, failures = _find(paths or [home], is_home=not paths)
     verdicts: list[Verdict] = []
     copies = Counter(_place(path) for path in logs)
     for path in logs:
-        verdict = verify_log(path, copies=copies[_place(path)])
+        with Progress(f"Checking {path}"):
+            verdict = verify_log(path, copies=copies[_place(path)])
         verdicts.append(verdict)
         if not as_json:
             print_line(f"{verdict.log}: {_tell(verdict)}")
@@ -140,13 +140,14 @@ def _find(paths: Iterable[Path], *, is_home: bool) -> tuple[list[Path], list[str
         try:
             logs.update(dict.fromkeys(find_logs_below(path)))
         except OSError as error:
-            if not (is_home and isinstance(error, FileNotFoundError)):  # a home that is not there holds nothing
+            # A home that is not there holds nothing.
+            if not (is_home and isinstance(error, FileNotFoundError)):
                 failures.append(f"{path}: {error.strerror or type(error).__name__}")
     return list(logs), failures
 
 
 def _place(path: Path) -> tuple[Path, str]:
-    """Return what two logs of one session have in common: the directory of all sessions, and the folder's name."""
+    """Return what logs of one session share: the directory of all sessions, and the folder's name."""
     folder = path.parent.resolve()
     return folder.parent.parent, folder.name
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from watchbell.agent.runner import TurnRunner
     from watchbell.clock import Clock
     from watchbell.context import Plugin
     from watchbell.models.base import ChatModel
@@ -28,18 +29,20 @@ class Host:
     """Everything that agents need, for as long as the `async with` block runs.
 
     ```python
-    async with Host(storage=JsonlStorage("~/.watchbell"), model=OfflineModel(), plugins=[schedule.plugin()]) as host:
+    storage = JsonlStorage("~/.watchbell")
+    async with Host(storage=storage, model=OfflineModel(), plugins=[schedule.plugin()]) as host:
         agent = await host.agents.create("standup")
         agent.followup("Remind me in 20 minutes to stretch.")
         await agent.when_idle()
     ```
 
-    Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken up
-    again by the next resume), stores what is left and releases the store.
+    Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken
+    up again by the next resume), stores what is left and releases the store.
 
     Args:
         storage: Where the session logs are kept.
-        model: Answers for every agent that is not given a model of its own.
+        model: Answers for every agent that is not given one of its own: a model, in our own loop, or a
+            `TurnRunner`, which brings another loop.
         plugins: Installed in order, before the first agent.
         tools: Tools that every agent gets.
         system: System prompt of every agent that is not given one.
@@ -51,7 +54,7 @@ class Host:
         self,
         *,
         storage: SessionPersistence,
-        model: ChatModel,
+        model: ChatModel | TurnRunner,
         plugins: Sequence[Plugin] = (),
         tools: Sequence[Tool] = (),
         system: str | None = None,

@@ -7,9 +7,11 @@ environment, the command's options. An empty variable counts as unset.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -24,7 +26,16 @@ from watchbell.zones import ZoneTable
 if TYPE_CHECKING:
     from watchbell.models.base import ChatModel
 
-__all__ = ["CONFIG_NAME", "DEFAULT_HOME", "OFFLINE", "Effective", "Settings", "build_model", "load_settings"]
+__all__ = [
+    "CONFIG_NAME",
+    "DEFAULT_HOME",
+    "OFFLINE",
+    "Effective",
+    "Settings",
+    "build_model",
+    "expand_user",
+    "load_settings",
+]
 
 DEFAULT_HOME = Path("~/.watchbell")
 """Where sessions are kept when nothing says otherwise."""
@@ -40,6 +51,8 @@ _MASK = "********"
 _SECRETS = {"api_key"}
 _CHOICES = {"dialect": DIALECTS, "compression": ("zstd", "none")}
 _CLOSE = 0.75
+_PLAIN_NAME = re.compile(r"[A-Za-z_-]{1,40}")
+_SECRET_NAME = re.compile(r"key|token|secret|authorization|password|credential", re.IGNORECASE)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +119,18 @@ class Effective(msgspec.Struct, frozen=True):
         return [(name, _show(name, getattr(self.settings, name)), self.origins[name]) for name in _NAMES]
 
 
+def expand_user(path: Path) -> Path:
+    """Return a path with a leading `~` or `~user` as the directory that it stands for.
+
+    Raises:
+        SettingsError: There is no such user.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise SettingsError(f"{path}: no home directory is known for that user") from None
+
+
 def load_settings(
     home: Path | None = None,
     config: Path | None = None,
@@ -125,7 +150,7 @@ def load_settings(
     """
     env, flags = env or {}, {"home": home, **(flags or {})}
     chosen = config or _path(env.get("WATCHBELL_CONFIG"))
-    file = chosen or (_path(home or env.get("WATCHBELL_HOME")) or DEFAULT_HOME.expanduser()) / CONFIG_NAME
+    file = chosen or (_path(home or env.get("WATCHBELL_HOME")) or expand_user(DEFAULT_HOME)) / CONFIG_NAME
     table = read_config(file)
     if table is None and chosen is not None:
         raise SettingsError(f"there is no settings file {chosen}")
@@ -134,12 +159,13 @@ def load_settings(
         found.put(name, value, str(file))
     if found.origins["home"] == str(file):
         found.values["home"] = file.parent / found.values["home"]
+    place_in_file = _find_place(found)
     _add_environment(found, env)
     for name, value in flags.items():
         if value is not None:
             found.put(name, value, f"--{name.replace('_', '-')}")
-    _add_key(found, env, str(file))
-    found.values["home"] = found.values.get("home", DEFAULT_HOME.expanduser()).absolute()
+    _add_key(found, env, str(file), place_in_file)
+    found.values["home"] = (found.values.get("home") or expand_user(DEFAULT_HOME)).absolute()
     settings = Settings(**found.values)
     if found.origins["model"] == "default" and found.origins["base_url"].startswith("--"):
         raise SettingsError("--base-url needs --model: name the model to ask there")
@@ -189,7 +215,8 @@ class _Found(msgspec.Struct):
         if name not in _NAMES:
             close = difflib.get_close_matches(name, _NAMES, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(_NAMES)}"
-            raise SettingsError(f"{origin}: {name!r} is no setting; {hint}")
+            told = repr(name) if _PLAIN_NAME.fullmatch(name) else "a name"  # not what may be a key
+            raise SettingsError(f"{origin}: {told} is no setting; {hint}")
         self.values[name] = _convert(name, value, origin, is_text=is_text)
         self.origins[name] = origin
 
@@ -203,6 +230,8 @@ def _add_environment(found: _Found, env: Mapping[str, str]) -> None:
         name = variable.removeprefix(_PREFIX).lower()
         if not variable.startswith(_PREFIX) or not text:
             continue
+        if name == "extra":
+            raise SettingsError(f"${variable}: extra is a table, which only the settings file can hold")
         if name in known:
             found.put(name, text, f"${variable}", is_text=True)
         elif close := difflib.get_close_matches(name, known, 1, _CLOSE):
@@ -210,14 +239,29 @@ def _add_environment(found: _Found, env: Mapping[str, str]) -> None:
             raise SettingsError(f"${variable} is no setting; did you mean {_PREFIX}{close[0].upper()}?")
 
 
-def _add_key(found: _Found, env: Mapping[str, str], file: str) -> None:
-    """Take the key from the variable of whoever serves the model, unless one of our own sources names it."""
+def _find_place(found: _Found) -> tuple[str, str | None, int | None] | None:
+    """Return scheme, host and port of who serves the model as found so far; None when nothing names anyone."""
+    model, base_url = found.values.get("model", OFFLINE), found.values.get("base_url")
+    if model == OFFLINE and base_url is None:
+        return None
+    parts = urlsplit(find_provider(model, base_url).base_url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _add_key(found: _Found, env: Mapping[str, str], file: str, place_in_file: object) -> None:
+    """Take the key from the variable of whoever serves the model, unless one of our own sources names it.
+
+    The file's key is for whom the file names; it goes nowhere else.
+    """
     model = found.values.get("model", OFFLINE)
     if model == OFFLINE or found.origins["api_key"] not in ("default", file):
         return
     variable = find_provider(model, found.values.get("base_url")).key_variable
     if key := env.get(variable):
         found.put("api_key", key, f"${variable}", is_text=True)
+    elif found.origins["api_key"] == file and place_in_file not in (None, _find_place(found)):
+        del found.values["api_key"]
+        found.origins["api_key"] = "default"
 
 
 def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
@@ -233,18 +277,18 @@ def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
         reason = str(error)
         raise SettingsError(f"{origin}: {name}: {reason[:1].lower()}{reason[1:]}") from None
     if name == "time_zone" and converted is not None and ZoneTable().find(converted) is None:
-        raise SettingsError(f"{origin}: {converted!r} is no IANA time zone such as Europe/Berlin, nor UTC")
+        raise SettingsError(f"{origin}: time_zone: it is no IANA time zone such as Europe/Berlin, nor UTC")
     return converted
 
 
 def _decode_path(kind: type, value: Any) -> Any:
     if kind is Path and isinstance(value, str) and value:
-        return Path(value).expanduser()
+        return expand_user(Path(value))
     raise msgspec.ValidationError("Expected a path")
 
 
 def _path(value: Any) -> Path | None:
-    return Path(value).expanduser() if value else None
+    return expand_user(Path(value)) if value else None
 
 
 def _show(name: str, value: Any) -> str:
@@ -254,4 +298,15 @@ def _show(name: str, value: Any) -> str:
         return _MASK
     if name == "base_url":
         return show_url(value)
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
+    return msgspec.json.encode(_mask(value)).decode() if isinstance(value, dict) else str(value)
+
+
+def _mask(value: Any, name: str = "") -> Any:
+    """Return a value with each text masked that stands, at any depth, under a name of secrets."""
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        secret = name if _SECRET_NAME.search(name) else ""
+        return {key: _mask(item, secret or key) for key, item in table.items()}
+    if isinstance(value, list):
+        return [_mask(item, name) for item in cast("list[Any]", value)]
+    return _MASK if isinstance(value, str) and _SECRET_NAME.search(name) else value

@@ -1,6 +1,6 @@
-"""Tells the model what time it is for the user, at the head of each step that a message opens (contract section 8).
+"""Tells the model what time it is for the user, at the head of each step that a message opens.
 
-Schedule itself never reads this: the model turns "tomorrow at nine" into an explicit `at`.
+Contract section 8. Schedule never reads this: the model turns "tomorrow at nine" into an explicit `at`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from watchbell.log.transcript import surface_message
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import StepPlan
@@ -56,7 +56,7 @@ class TimeContextPlugin:
         self._given: WeakKeyDictionary[Session, tuple[int, str | None]] = WeakKeyDictionary()
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Add the time until this is left."""
 
         async def prepare(agent: Agent, plan: StepPlan) -> None:
@@ -72,18 +72,25 @@ class TimeContextPlugin:
             stop()
 
     def _latest_zone(self, agent: Agent, plan: StepPlan) -> str | None:
-        """Return the zone that a person last gave: in the messages that enter now, else in the log."""
+        """Return the known zone that a person last gave: in the messages that enter now, else in the log."""
         for message in reversed(plan.accepted):
-            if message.is_from_person and isinstance(message.source.get(TIME_ZONE_KEY), str):
-                return message.source[TIME_ZONE_KEY]
+            if message.is_from_person and (zone := self._zone_in(message)) is not None:
+                return zone
         log = agent.session.events
         start, given = self._given.get(agent.session, (0, None))
         for lines in log.lines(_ENTERED, start):
             for line in lines:
                 if TIME_ZONE_KEY.encode() in line:
-                    given = _zone_of(line) or given
+                    event = decode_row(line)
+                    zone = self._zone_in(surface_message(event)) if isinstance(event, Event) else None
+                    given = zone or given
         self._given[agent.session] = (len(log), given)
         return given
+
+    def _zone_in(self, message: Message) -> str | None:
+        """Return the zone that a message names, None when it names none or one that is not known."""
+        zone = message.source.get(TIME_ZONE_KEY)
+        return zone if isinstance(zone, str) and self._zones.find(zone) is not None else None
 
 
 def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) -> str:
@@ -91,13 +98,14 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
 
     Args:
         now_ms: Wall time, epoch milliseconds.
-        time_zone: The user's zone; None, or one that is not in `zones`, makes the text say that it is unknown.
+        time_zone: The user's zone; None, one that is not in `zones`, or one whose local time is outside the
+            calendar, makes the text say that it is unknown.
         zones: Where the zone is looked up.
     """
     now = _EPOCH + timedelta(seconds=now_ms // 1000)
-    zone = None if time_zone is None else zones.find(time_zone)
-    utc = f"now_utc: {now:%Y-%m-%dT%H:%M:%SZ}"
-    if zone is None:
+    local = _local_time(now, time_zone, zones)
+    utc = f"now_utc: {now.replace(tzinfo=None).isoformat()}Z"
+    if local is None:
         return "\n".join(
             (
                 "[TIME CONTEXT]",
@@ -106,7 +114,6 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
                 "time_zone: unknown; ask the user for it before a local time is meant",
             )
         )
-    local = now.astimezone(zone)
     return "\n".join(
         (
             "[TIME CONTEXT]",
@@ -118,7 +125,9 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
     )
 
 
-def _zone_of(line: bytes) -> str | None:
-    event = decode_row(line)
-    zone = surface_message(event).source.get(TIME_ZONE_KEY) if isinstance(event, Event) else None
-    return zone if isinstance(zone, str) else None
+def _local_time(now: datetime, time_zone: str | None, zones: ZoneTable) -> datetime | None:
+    zone = None if time_zone is None else zones.find(time_zone)
+    try:
+        return None if zone is None else now.astimezone(zone)
+    except OverflowError:  # in the calendar's first and last hours
+        return None

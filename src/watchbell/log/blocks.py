@@ -142,6 +142,7 @@ _PACKED_CODE = _codes_pattern(bytes([_PACKED]))
 _ENTERED_CODE = _pattern_of(frozenset({"user/message"}))
 _HOLDER_CODES = _pattern_of(frozenset(MESSAGE_TYPES - {"user/message"}))
 _ABSENT = -(2**63)
+_LONGEST_USUAL = 1024 * 1024  # shorter rows cannot hold as many members as `decode_row` refuses
 
 
 class _Envelope(
@@ -166,9 +167,13 @@ class _Identified(msgspec.Struct, gc=False):
     id: str
 
 
+class _Pending(_Identified, gc=False):
+    role: Literal["user", "assistant"]
+
+
 class _Holder(msgspec.Struct, gc=False):
     message: _Identified | UnsetType = UNSET
-    inserted: list[_Identified] | UnsetType = UNSET
+    inserted: list[_Pending] | UnsetType = UNSET
 
 
 _decode_envelopes = msgspec.json.Decoder(_Envelope).decode_lines
@@ -203,6 +208,8 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
     texts = lines.split(b"\n")
     texts.pop()
     lengths = list(map(len, texts))
+    if max(lengths) > _LONGEST_USUAL:
+        return None
     try:
         if not lines.isascii():
             lines.decode()
@@ -219,7 +226,7 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
             starts = list(accumulate(counts, initial=next_seq))
         # Encoded again they are the same to the byte: each line is one row, and says nothing twice.
         is_same = _encode_lines(rows) == lines and [row.seq for row in rows] == list(starts[:-1])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # msgspec's errors are ValueErrors, too
     if not is_same or (max(lengths) > SUSPICIOUS_LENGTH and not _are_sane(texts)):
         return None

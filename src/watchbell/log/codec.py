@@ -9,8 +9,8 @@ at closely.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -24,9 +24,9 @@ from watchbell.log.values import (
     MAX_NESTING,
     decode_json,
     encode_json,
-    iterate_keys,
     mask_surrogates,
     nesting_depth,
+    outer_keys,
     unmask_surrogates,
 )
 
@@ -49,7 +49,7 @@ Row: TypeAlias = Event | PackedRow
 _OPTIONAL_KEYS = ("cwd", "parentSession", "seedLength", "origin")
 _HEADER_KEYS = {"type", "version", "id", "createdAt", "delegationDepth", "agentPreset", *_OPTIONAL_KEYS}
 MAX_HEADER_BYTES = 4 * 1024 * 1024
-"""Longest header that is read, in bytes: no writer comes near, and what is read into objects stays bounded."""
+"""Longest header that is read, in bytes: no writer comes near, and decoding it takes little memory."""
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 
@@ -80,25 +80,17 @@ def decode_header(line: bytes) -> SessionHeader:
         raise CorruptLogError(f"the header is nested deeper than {MAX_NESTING}")
     try:
         line.decode()
-        _check_head(_decode_head(line))
+        masked = mask_surrogates(line)[0]
+        _check_head(msgspec.json.decode(masked, type=_Head))
+        _check_header_keys(masked)
         value = decode_json(line)
     except msgspec.ValidationError as error:
         raise CorruptLogError("the first line is no session header") from error
     except ValueError as error:
         raise CorruptLogError(f"the header is not JSON: {error}") from error
-    _check_header_keys(line)
     header = _convert_header(value)
     _check_header(header)
     return header
-
-
-def _decode_head(line: bytes) -> _Head:
-    try:
-        return msgspec.json.decode(line, type=_Head)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        return msgspec.json.decode(mask_surrogates(line)[0], type=_Head)
 
 
 def _check_head(head: _Head) -> None:
@@ -121,7 +113,7 @@ def _shown(raw: bytes) -> str:
 
 def _check_header_keys(line: bytes) -> None:
     seen: set[str] = set()
-    for _, key in iterate_keys(line, 1):
+    for key in outer_keys(line):
         if key not in _HEADER_KEYS:
             raise UnsupportedLogError(f"the header has a key {key[:40]!r}; upgrade Watchbell to open it")
         if key in seen:
@@ -135,7 +127,7 @@ def _convert_header(value: dict[str, Any]) -> SessionHeader:
             raise CorruptLogError(f"the header's {key} is null")
     try:
         return msgspec.convert(value, SessionHeader)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # half a surrogate pair where a number belongs is no ValidationError
         raise CorruptLogError(f"the header is malformed: {error}") from error
 
 
@@ -151,16 +143,19 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
+MAX_SOURCES = 1_000_000
+"""Most events that one message can be made from: more never stream in one answer, but fill memory."""
+
 KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
 """Types that need not be ignorable."""
 
 MESSAGE_TYPES = SURFACE_TYPES | {"agent/inbox/spliced"}
 """Types that carry messages."""
 
-_PLAIN_TYPES = KNOWN_TYPES - SURFACE_TYPES - MESSAGE_TYPES
 SUSPICIOUS_LENGTH = 2 * MAX_NESTING
 """A row whose brackets nest too deeply, or that is too long, is longer than this."""
 
+_PLAIN_TYPES = KNOWN_TYPES - SURFACE_TYPES - MESSAGE_TYPES
 
 _encode = msgspec.json.Encoder().encode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -273,7 +268,7 @@ def _describe_unknown(name: str) -> str:
 
 def _check_keys(event: Event, line: bytes) -> None:
     """Refuse a repeated envelope key, and `ignorable: false`, which is as long as `true` and a blank."""
-    keys = [key for _, key in iterate_keys(line, 1)]
+    keys = outer_keys(line)
     if len(set(keys)) != len(keys):
         raise CorruptLogError("a row has a key twice")
     if "ignorable" in keys and not event.ignorable:
@@ -291,6 +286,8 @@ def _check_surface(event: Event) -> None:
     try:
         numbers: list[int] = []
         if event.source_event_seqs is not UNSET:
+            if bytes(event.source_event_seqs).count(b",") >= MAX_SOURCES:
+                raise CorruptLogError(f"sourceEventSeqs names more than {MAX_SOURCES} events")
             numbers = msgspec.json.decode(event.source_event_seqs, type=list[int])
             if not numbers and event.type != "assistant/message":
                 raise CorruptLogError(f"sourceEventSeqs of {event.type!r} is empty")
@@ -303,27 +300,33 @@ def _check_surface(event: Event) -> None:
         raise CorruptLogError("a surface key is out of range")
 
 
-class _Identified(msgspec.Struct, frozen=True):
+class _Identified(msgspec.Struct, frozen=True, gc=False):
     id: str | UnsetType = UNSET
 
 
+class _Pending(_Identified, frozen=True, gc=False, kw_only=True):
+    role: Literal["user", "assistant"]  # asked for so that a row holds no more of them than it can
+
+
 class _Carrier(msgspec.Struct):
-    message: _Identified = _Identified("")
+    message: _Identified | UnsetType = UNSET
 
 
 class _Inserted(msgspec.Struct):
-    inserted: tuple[_Identified, ...] = ()
+    inserted: list[_Pending] = []
 
 
 def _check_messages(event: Event) -> None:
     """Refuse the messages without an id that an old pre-release wrote."""
     try:
+        messages: Sequence[_Identified]
         if event.type == "user/message":
-            messages = (msgspec.json.decode(event.raw, type=_Identified),)
+            messages = [msgspec.json.decode(event.raw, type=_Identified)]
         elif event.type == "agent/inbox/spliced":
             messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
         else:
-            messages = (msgspec.json.decode(event.raw, type=_Carrier).message,)
+            carried = msgspec.json.decode(event.raw, type=_Carrier).message
+            messages = [] if carried is UNSET else [carried]
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
     if any(message.id is UNSET for message in messages):
@@ -343,8 +346,8 @@ def _decode_masked(line: bytes, reason: str) -> Row:
     row = _decode(masked)
     if isinstance(row, PackedRow):
         return msgspec.structs.replace(row, raw=line)
-    if row.type not in KNOWN_TYPES:
-        raise CorruptLogError("a surrogate in an unknown type of event")
+    if not row.type.isprintable():
+        raise CorruptLogError("half a surrogate pair in the type of an event")
     return msgspec.structs.replace(row, raw=unmask_surrogates(row.raw, mark))
 
 

@@ -234,6 +234,14 @@ class EventLog(Sequence["Event"]):
                 head.extend([row] if whole else _events(row, 0, length))
         return head
 
+    @property
+    def last_type(self) -> str | None:
+        """The type of the newest event, without unpacking it; None in an empty log."""
+        if not self._parts:
+            return None
+        part = self._parts[-1]
+        return part[len(part) - 1].type
+
     def rows(self) -> Iterator[Event | PackedRow]:
         """Iterate over the rows as they were read or appended."""
         for part in self._parts:

@@ -2,6 +2,8 @@
 
 An `Event` carries its payload as JSON bytes: they are encoded once, when the event is made, and decoded
 only when somebody reads them. Key order in every struct is the order in which it is written.
+
+Longer than other modules: the whole vocabulary stands in one place, as in the document that it follows.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ CARRIED_TYPES = frozenset(
     sandbox/mode session/title session/title-llm-request subagent/descriptor team/member
     team/message/delivered team/message/queued team/task todo/write tool-workflow/agent-end
     tool-workflow/agent-start tool-workflow/run-end tool-workflow/run-start tool/code-dispatch
-    tool/code-dispatch-start web/deepseek-search-llm-request""".split()
+    tool/code-dispatch-start web/deepseek-search-llm-request""".split()  # noqa: SIM905 - one name a line would fill a screen
 )
 """Types of other programs that are kept verbatim and otherwise left alone."""
 
@@ -242,17 +244,16 @@ class Message(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, content=tuple(_block(block) for block in self.content))
 
 
-_BLOCK_KINDS = {"text", "reasoning", "tool-call", "tool-result"}
-
-
 def _block(value: Any) -> Any:
-    if isinstance(value, dict) and value.get("type") in _BLOCK_KINDS:
-        try:
-            return msgspec.convert(value, Block)
-        except msgspec.ValidationError:
-            # A tool result may hold blocks that we do not know; carry it as it is.
+    match value:
+        case {"type": "text" | "reasoning" | "tool-call" | "tool-result"}:
+            try:
+                return msgspec.convert(value, Block)
+            except ValueError:
+                # A tool result may hold blocks that we do not know; carry it as it is.
+                return value
+        case _:
             return value
-    return value
 
 
 # --- what a model streams --------------------------------------------------------------------------------
@@ -333,8 +334,9 @@ class TurnStart(msgspec.Struct, frozen=True):
 
 
 class TurnEnd(msgspec.Struct, frozen=True):
-    """`turn/end`: `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
+    """`turn/end`: why a turn ended.
 
+    `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
     `aborted` carries `reason: {"kind": "user" | "parent" | "hook" | "disposed"}`; `error` carries
     `error: {"message", "code", ...}`.
     """
@@ -427,9 +429,7 @@ class ToolResultEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TakeUp(msgspec.Struct, frozen=True, rename="camel"):
-    """`watchbell/take-up`: the next turn answers message `message_id` again, for the `attempt`-th time (1 to 3)."""
+    """`watchbell/take-up`: the next turn answers `message_id` again, as try number `attempt` (1 to 3)."""
 
     message_id: str
     attempt: int
-
-

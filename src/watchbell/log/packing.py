@@ -13,7 +13,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.session import MAX_SAFE_INTEGER
-from watchbell.log.values import iterate_keys, mask_surrogates, unmask_surrogates
+from watchbell.log.values import count_strings, mask_surrogates, outer_keys, unmask_surrogates
 
 __all__ = ["PACKED_TYPES", "PackedChunks", "decode_packed", "decode_runs", "pack", "unpack"]
 
@@ -25,6 +25,9 @@ MIN_RUN = 3
 
 MAX_RUN = 1024
 """Most deltas that share a row, so that reading one of them stays cheap."""
+
+MAX_MEMBERS = 1_000_000
+"""Most deltas that a row may stand for when it is read: more never stream in one piece, but fill memory."""
 
 MAX_RUN_BYTES = 1024 * 1024
 """Most payload bytes that share a row."""
@@ -99,6 +102,22 @@ class _Typed(msgspec.Struct):
     type: str
 
 
+class _Enveloped(msgspec.Struct):
+    data: Raw
+
+
+class _Lists(msgspec.Struct):
+    """The lists of a row, not decoded yet."""
+
+    dt: Raw
+    texts: Raw = Raw(b"[]")
+    args: Raw = Raw(b"[]")
+
+
+class _Listed(msgspec.Struct):
+    data: _Lists
+
+
 _decoder = msgspec.json.Decoder(PackedChunks)
 _decode_chunks = _decoder.decode
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
@@ -118,9 +137,12 @@ def decode_packed(line: bytes) -> PackedRow | None:
     if kind not in PACKED_TYPES:
         return None
     try:
+        _check_counts(msgspec.json.decode(line, type=_Listed).data)
         chunks = _decode_chunks(line)
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed {kind!r} row: {error}") from error
+    except CorruptLogError as error:
+        raise CorruptLogError(f"malformed {kind!r} row: {error.reason}") from error
     problem = _find_problem(chunks)
     if not problem and len(_encode(chunks)) != len(line) and _repeats_a_key(line):
         problem = "a key stands there twice"
@@ -148,6 +170,17 @@ def decode_runs(lines: bytes) -> Sequence[PackedChunks]:
     return rows
 
 
+def _check_counts(lists: _Lists) -> None:
+    """Refuse lists that are too long, before they are decoded."""
+    members = bytes(lists.dt).count(b",") + 2  # one more than gaps; fewer when there are none
+    if members > MAX_MEMBERS:
+        raise CorruptLogError(f"it stands for more than {MAX_MEMBERS} events")
+    for raw in (bytes(lists.texts), bytes(lists.args)):
+        quotes = raw.count(b'"')
+        if quotes > 2 * members and (b"\\" not in raw or count_strings(raw) > members):
+            raise CorruptLogError(f"it has more than {members} members, and no gaps between them")
+
+
 def _find_problem(chunks: PackedChunks) -> str | None:
     data = chunks.data
     texts = data.args if isinstance(data, _CallRun) else data.texts
@@ -161,9 +194,9 @@ def _find_problem(chunks: PackedChunks) -> str | None:
 
 
 def _repeats_a_key(line: bytes) -> bool:
-    """Look at both objects of a row of known shape: the row itself and its data."""
-    keys = list(iterate_keys(line, 2))
-    return len(set(keys)) != len(keys)
+    """Look at both objects of a row whose shape was checked: the row itself and its data."""
+    data = msgspec.json.decode(line, type=_Enveloped).data
+    return any(len(set(keys)) != len(keys) for keys in (outer_keys(line), outer_keys(data)))
 
 
 def unpack(line: bytes) -> Sequence[Event]:

@@ -41,13 +41,24 @@ def last_turn(log: EventLog, start: int = 0) -> tuple[int, int | None] | None:
 
 
 def tool_result(
-    turn: int, step: int, call_id: str, text: str, *, is_error: bool, error: dict[str, str] | None, cites: int | None
+    turn: int,
+    step: int,
+    call_id: str,
+    text: str,
+    *,
+    is_error: bool,
+    error: dict[str, str] | None,
+    cites: int | None,
 ) -> Draft:
     """Return the `tool/result` that answers a call; `cites` is the seq of its `tool/call`."""
     block = ToolResultBlock(call_id, (TextBlock(text),), is_error)
     # The id needs to be unique only among pending messages, and a result is never pending.
-    message = Message(f"result-{turn}-{step}-{call_id}", "user", {"kind": "tool", "callId": call_id}, (block,))
-    payload = ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
+    message = Message(
+        f"result-{turn}-{step}-{call_id}", "user", {"kind": "tool", "callId": call_id}, (block,)
+    )
+    payload = (
+        ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
+    )
     # A list of none is allowed to answers only (log-format, "Vocabulary that we write").
     return Draft("tool/result", payload, None if cites is None else (cites,), "append")
 
@@ -99,9 +110,15 @@ def _track_calls(event: Event, calls: dict[str, tuple[str, int | None]]) -> None
 
 def _unfinished(turn: int, step: int, call_id: str, seq: int | None) -> Draft:
     if seq is None:
-        text = "This call was not started: the program stopped before it. Call the tool again if it is still wanted."
+        text = (
+            "This call was not started: the program stopped before it. "
+            "Call the tool again if it is still wanted."
+        )
         error = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
     else:
-        text = "The program stopped while this call ran: it may or may not have taken effect. Check before repeating it."
+        text = (
+            "The program stopped while this call ran: it may or may not have taken effect. "
+            "Check before repeating it."
+        )
         error = {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"}
     return tool_result(turn, step, call_id, text, is_error=True, error=error, cites=seq)

@@ -12,7 +12,15 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
-__all__ = ["FORMAT_VERSION", "MAX_ROW_BYTES", "MAX_SAFE_INTEGER", "Guard", "Observer", "Session", "SessionHeader"]
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_ROW_BYTES",
+    "MAX_SAFE_INTEGER",
+    "Guard",
+    "Observer",
+    "Session",
+    "SessionHeader",
+]
 
 FORMAT_VERSION = 0
 """Version of the log format that is read and written."""
@@ -30,7 +38,9 @@ Observer = Callable[[Sequence[Event]], None]
 class Guard(Protocol):
     """Checks a batch before it enters the log; raising refuses it whole."""
 
-    def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None: ...
+    def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None:
+        """Raise to keep `drafts` out of the log of `session`."""
+        ...
 
 
 class SessionHeader(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
@@ -91,7 +101,7 @@ class Session:
         self._observers: list[Observer] = []
         self._guards: list[Guard] = []
         self._closed = False
-        self._end_seed_due = len(self._log) > 0 and self._log[-1].type != "session/end-seed"
+        self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {len(self._log)} events)"
@@ -118,7 +128,7 @@ class Session:
 
     def append(
         self,
-        type: str,
+        type: str,  # noqa: A002 - the event's own word for it
         data: Any,
         *,
         source_event_seqs: tuple[int, ...] | None = None,

@@ -40,11 +40,6 @@ def surface_message(event: Event) -> Message:
         raise CorruptLogError(f"event {event.seq} ({event.type}) holds no message") from error
 
 
-class _Place(msgspec.Struct):
-    start: int
-    end: int
-
-
 class Transcript:
     """A projection: the messages of a log, in order, folded as far as the log was read.
 
@@ -83,12 +78,12 @@ class Transcript:
         return self
 
     def _apply(self, seq: int, message: Message, operation: Any) -> None:
-        if not isinstance(operation, dict):
-            self._messages.append(message)
-            return
-        place = msgspec.convert(operation, _Place)
-        if not 0 <= place.start <= place.end <= len(self._messages):
-            raise CorruptLogError(
-                f"event {seq} replaces messages {place.start} to {place.end}, which are not there"
-            )
-        self._messages[place.start : place.end] = [message]
+        match operation:
+            case {"start": int(start), "end": int(end)}:
+                if not 0 <= start <= end <= len(self._messages):
+                    raise CorruptLogError(
+                        f"event {seq} replaces messages {start} to {end}, which are not there"
+                    )
+                self._messages[start:end] = [message]
+            case _:
+                self._messages.append(message)

@@ -1,6 +1,6 @@
-"""JSON values to bytes and back, with JavaScript's strings.
+r"""JSON values to bytes and back, with JavaScript's strings.
 
-JSON text written by JavaScript may hold a lone surrogate as an escape (`"\\ud83d"`), and Python strings
+JSON text written by JavaScript may hold a lone surrogate as an escape (`"\ud83d"`), and Python strings
 may hold one too. msgspec refuses both, so either direction falls back to the standard library for those
 rare values. Everything else takes the fast path.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,32 +18,45 @@ from watchbell.errors import InvalidEventError
 
 __all__ = [
     "MAX_NESTING",
+    "count_strings",
     "decode_json",
     "decode_typed",
     "encode_json",
-    "iterate_keys",
     "mask_surrogates",
     "nesting_depth",
+    "outer_keys",
     "unmask_surrogates",
 ]
 
 MAX_NESTING = 256
 """Deepest nesting of arrays and objects in one row (log-format, "Size")."""
 
+MAX_KEYS = 32
+"""Most keys of one object that `outer_keys` names; rows and headers have far fewer."""
+
 T = TypeVar("T")
 
+
+class _Key:
+    """A key of a JSON object that equals no other, so that repeated ones are not lost."""
+
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_COLON = re.compile(rb"[ \t\r\n]*:")
 # Possessive, and without need of a closing quote: a string of many megabytes is passed over in one go.
-_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# Some strings with what stands between them.
+_STRETCH = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,10000}+', re.DOTALL)
+# One up for what opens, one down (as a signed byte) for what closes; all else is left out.
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode a value, or a msgspec struct, as compact JSON; non-ASCII text stays as it is.
+    r"""Encode a value, or a msgspec struct, as compact JSON; non-ASCII text stays as it is.
 
-    A lone surrogate becomes a `\\udXXX` escape, as JavaScript's `JSON.stringify` writes it.
+    A lone surrogate becomes a `\udXXX` escape, as JavaScript's `JSON.stringify` writes it.
 
     Raises:
         InvalidEventError: The value is not JSON (an object of an unknown class, a key that is no text).
@@ -109,38 +122,46 @@ def unmask_surrogates(raw: bytes | msgspec.Raw, mark: bytes) -> msgspec.Raw:
 def nesting_depth(raw: bytes) -> int:
     """Count how deeply arrays and objects nest, without decoding (and so without recursion).
 
-    Exact only where it matters: 0 for text with too few brackets, and beyond `MAX_NESTING` it counts no further.
+    Exact only where it matters: 0 for text with too few brackets.
     """
     if raw.count(b"[") + raw.count(b"{") < MAX_NESTING:
         return 0
     depth = deepest = 0
-    for token in _BRACKETS.finditer(raw):
-        mark = token[0]
-        if mark in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > MAX_NESTING:
-                break
-        elif mark in b"]}":
-            depth -= 1
+    for stretch in _STRETCH.finditer(raw):
+        marks = _STRINGS.sub(b"", stretch[0]).translate(_STEPS, _NO_BRACKETS)
+        steps = memoryview(marks).cast("b")
+        deepest = max(deepest, max(accumulate(steps, initial=depth)))
+        depth += sum(steps)
     return deepest
 
 
-def iterate_keys(raw: bytes, levels: int) -> Iterator[tuple[int, str]]:
-    """Find the keys of the outermost `levels` levels of objects in JSON text, without decoding any value.
+def count_strings(raw: bytes) -> int:
+    """Count the strings in JSON text, keys among them, without decoding."""
+    return sum(_STRINGS.subn(b"", stretch[0])[1] for stretch in _STRETCH.finditer(raw))
 
-    Yields:
-        Each key with the level of its object, from 1; a repeated key comes again.
+
+def outer_keys(raw: bytes | msgspec.Raw) -> list[str]:
+    """Return the keys of a JSON object, a repeated one again and again, without decoding its values.
+
+    After `MAX_KEYS` of them it looks no further.
+
+    Raises:
+        msgspec.DecodeError: The text is no JSON object.
     """
-    level = 0
-    for token in _BRACKETS.finditer(raw):
-        mark = token[0]
-        if mark in b"[{":
-            level += 1
-        elif mark in b"]}":
-            level -= 1
-        elif level <= levels and _COLON.match(raw, token.end()):
-            yield level, json.loads(mark)
+    keys: list[str] = []
+
+    def take(_: type, key: str) -> _Key:
+        keys.append(key)
+        if len(keys) > MAX_KEYS:
+            raise ValueError("too many keys")
+        return _Key()
+
+    try:
+        msgspec.json.decode(raw, type=dict[_Key, msgspec.Raw], dec_hook=take)
+    except msgspec.ValidationError:
+        if len(keys) <= MAX_KEYS:
+            raise
+    return keys
 
 
 def _encode_slowly(value: Any) -> bytes:

@@ -5,16 +5,14 @@ See log-format, "Vocabulary that we write". Schedule's own history is checked by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import SURFACE_TYPES, Message, ToolCallBlock, ToolResultBlock
-from watchbell.log.transcript import surface_message
-from watchbell.log.values import decode_json, decode_typed
+from watchbell.log.values import mask_surrogates
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -22,14 +20,59 @@ if TYPE_CHECKING:
 
 __all__ = ["verify_events"]
 
+T = TypeVar("T")
+
+
+# Only what is looked at is decoded: a payload can be large, and as objects many times as large.
+
 
 class _Place(msgspec.Struct):
     turn: int
-    step: int | UnsetType = UNSET
+    step: int = 0
 
 
 class _PackedPlace(msgspec.Struct):
     data: _Place
+
+
+class _Call(msgspec.Struct, rename="camel"):
+    call_id: str
+
+
+class _Source(msgspec.Struct, rename="camel"):
+    kind: str
+    provider: str = ""
+    model: str = ""
+    call_id: str = ""
+
+
+class _Block(msgspec.Struct, rename="camel"):
+    type: str
+    id: str = ""
+    tool_call_id: str = ""
+
+
+class _Message(msgspec.Struct):
+    role: Literal["user", "assistant"]
+    source: _Source
+    content: list[_Block]
+
+
+class _Carrier(msgspec.Struct):
+    message: _Message
+
+
+class _Config(msgspec.Struct):
+    provider: str
+    model: str
+
+
+class _Header(msgspec.Struct):
+    config: _Config
+
+
+class _RequestHeader(msgspec.Struct):
+    header: _Header
 
 
 class _Insertion(msgspec.Struct):
@@ -44,7 +87,7 @@ class _Splice(msgspec.Struct, rename="camel"):
     outcome: Literal["canceled"] | UnsetType = UNSET
 
 
-class _ReplaceOp(msgspec.Struct):
+class _Replacement(msgspec.Struct):
     start: int
     end: int
 
@@ -68,8 +111,8 @@ def verify_events(log: EventLog, owned_from: int = 0) -> int | None:
             check.apply(row)
         except CorruptLogError as error:
             raise CorruptLogError(f"event {row.seq} ({row.type}): {error.reason}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            reason = str(error).partition("\n")[0] or "malformed"
+        except msgspec.DecodeError as error:
+            reason = str(error).partition("\n")[0]
             raise CorruptLogError(f"event {row.seq} ({row.type}): {reason}") from error
     if owned_from > len(log):
         raise CorruptLogError(f"its seed has {owned_from} events, the log {len(log)}")
@@ -97,28 +140,29 @@ class _Check:
         """Take the next row.
 
         Raises:
-            CorruptLogError, ValueError, KeyError, TypeError: It cannot follow.
+            CorruptLogError, msgspec.DecodeError: It cannot follow.
         """
         if isinstance(row, PackedRow):
-            self._require_place(decode_typed(row.raw, _PackedPlace).data)
+            self._require_place(_decode(row.raw, _PackedPlace).data)
             return
-        if row.type in SURFACE_TYPES:
-            self._surface(row)
         match row.type:
             case "turn/start" | "turn/end" | "step/start" | "step/end":
-                self._mark(row.type, decode_typed(row.raw, _Place))
-            case "assistant/chunk" | "assistant/message" | "tool/call" | "tool/result":
-                self._require_place(decode_typed(row.raw, _Place))
+                self._mark(row.type, _decode(row.raw, _Place))
+            case "assistant/chunk":
+                self._require_place(_decode(row.raw, _Place))
+            case "user/message":
+                self._enter(row, _decode(row.raw, _Message))
+            case "assistant/message" | "tool/call" | "tool/result":
+                self._require_place(_decode(row.raw, _Place))
                 self._track_call(row)
             case "request/header":
                 self._require_turn()
-                config = row.data["header"]["config"]
-                _require_text(config, "provider", "model")
+                _require_model(_decode(row.raw, _RequestHeader).header.config)
             case "request/context":
                 self._require_turn()
-                _require_text(row.data, "provider", "model")
+                _require_model(_decode(row.raw, _Config))
             case "agent/inbox/spliced" if row.seq >= self._owned_from:
-                self._splice(decode_typed(row.raw, _Splice))
+                self._splice(_decode(row.raw, _Splice))
             case _:
                 pass
 
@@ -133,7 +177,7 @@ class _Check:
             if self._step is not None:
                 raise CorruptLogError(f"step {self._step} is still open")
             if place.step != self._last_step + 1:
-                raise CorruptLogError(f"expected step {self._last_step + 1}, found {_number(place.step)}")
+                raise CorruptLogError(f"expected step {self._last_step + 1}, found {place.step}")
             self._step = self._last_step = place.step
             return
         self._require_place(place)
@@ -164,52 +208,47 @@ class _Check:
     def _require_place(self, place: _Place) -> None:
         self._require_turn(place.turn)
         if self._step is None or place.step != self._step:
-            raise CorruptLogError(f"it belongs to step {_number(place.step)}, which is not open")
+            raise CorruptLogError(f"it belongs to step {place.step}, which is not open")
 
     # --- messages, calls and results
 
-    def _surface(self, event: Event) -> None:
-        message = surface_message(event)
-        _check_source(message)
+    def _enter(self, event: Event, message: _Message) -> None:
+        """Take a message into the transcript."""
+        _check_source(message.source)
         place = _replaced(event)
         if place is None:
             self._messages += 1
             if event.type == "user/message" and self._step is None:
                 raise CorruptLogError("it stands outside any step")
-        else:
-            if not 0 <= place.start <= place.end <= self._messages:
-                raise CorruptLogError(f"it replaces messages {place.start} to {place.end} of {self._messages}")
+        elif 0 <= place.start <= place.end <= self._messages:
             self._messages += 1 - (place.end - place.start)
-        if event.source_event_seqs and any(seq >= event.seq for seq in decode_json(event.source_event_seqs)):
+        else:
+            raise CorruptLogError(f"messages {place.start} to {place.end} are not there to replace")
+        if max(_cited(event), default=-1) >= event.seq:
             raise CorruptLogError("it is made from an event that comes later")
 
     def _track_call(self, event: Event) -> None:
-        match event.type:
-            case "assistant/message":
-                for block in surface_message(event).content:
-                    if isinstance(block, ToolCallBlock):
-                        self._calls[block.id] = None
-            case "tool/call":
-                call_id = event.data["callId"]
-                if self._calls.get(call_id, -1) is not None:
-                    raise CorruptLogError(f"call {call_id!r} was not asked for, or was made already")
-                self._calls[call_id] = event.seq
-            case "tool/result":
-                self._answer(event)
-            case _:
-                pass
+        if event.type == "tool/call":
+            call_id = _decode(event.raw, _Call).call_id
+            if self._calls.get(call_id, -1) is not None:
+                raise CorruptLogError(f"call {call_id!r} was not asked for, or was made already")
+            self._calls[call_id] = event.seq
+            return
+        message = _decode(event.raw, _Carrier).message
+        self._enter(event, message)
+        if event.type == "assistant/message":
+            self._calls.update({block.id: None for block in message.content if block.type == "tool-call"})
+        else:
+            self._answer(event, message)
 
-    def _answer(self, event: Event) -> None:
-        message = surface_message(event)
-        call_id = message.source.get("callId")
-        blocks = message.content
-        is_result = len(blocks) == 1 and isinstance(blocks[0], ToolResultBlock)
-        if not is_result or blocks[0].tool_call_id != call_id:
+    def _answer(self, event: Event, message: _Message) -> None:
+        call_id = message.source.call_id
+        if [(block.type, block.tool_call_id) for block in message.content] != [("tool-result", call_id)]:
             raise CorruptLogError("it is not one result of the call that its source names")
         if call_id not in self._calls:
             raise CorruptLogError(f"call {call_id!r} waits for no result")
         made_at = self._calls.pop(call_id)
-        if event.source_event_seqs and made_at not in decode_json(event.source_event_seqs):
+        if made_at is not None and event.source_event_seqs and made_at not in _cited(event):
             raise CorruptLogError(f"it does not cite call {call_id!r}")
 
     # --- the inbox
@@ -225,27 +264,42 @@ class _Check:
             raise CorruptLogError("a pending message's id is empty or taken")
 
 
-def _replaced(event: Event) -> _ReplaceOp | None:
+def _decode(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
+    """Decode the parts of a payload that `shape` names, and no others.
+
+    Raises:
+        msgspec.DecodeError: They are not there, or of another type.
+    """
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # half a surrogate pair
+        return msgspec.json.decode(mask_surrogates(bytes(raw))[0], type=shape)
+
+
+def _cited(event: Event) -> list[int]:
+    sources = event.source_event_seqs
+    return [] if sources is UNSET else msgspec.json.decode(sources, type=list[int])
+
+
+def _replaced(event: Event) -> _Replacement | None:
     """Return what a compaction's message takes the place of, None for a message that is appended."""
-    operation: Any = decode_json(event.surface_op) if event.surface_op else "append"
-    return msgspec.convert(operation, _ReplaceOp) if isinstance(operation, dict) else None
+    operation = event.surface_op
+    if operation is UNSET or bytes(operation).startswith(b'"'):
+        return None
+    return msgspec.json.decode(operation, type=_Replacement)
 
 
-def _check_source(message: Message) -> None:
-    kind = message.source.get("kind")
-    if not isinstance(kind, str) or not kind:
+def _check_source(source: _Source) -> None:
+    if not source.kind:
         raise CorruptLogError("its message does not say who wrote it")
-    if kind == "model":
-        _require_text(message.source, "provider", "model")
-    elif kind == "tool":
-        _require_text(message.source, "callId")
+    if source.kind == "model" and not (source.provider and source.model):
+        raise CorruptLogError("its message does not say which model wrote it")
+    if source.kind == "tool" and not source.call_id:
+        raise CorruptLogError("its message does not say which call it answers")
 
 
-def _require_text(value: Any, *keys: str) -> None:
-    for key in keys:
-        if not isinstance(value[key], str) or not value[key]:
-            raise CorruptLogError(f"its {key} is not a text, or empty")
-
-
-def _number(step: int | UnsetType) -> object:
-    return "none" if step is UNSET else step
+def _require_model(config: _Config) -> None:
+    if not (config.provider and config.model):
+        raise CorruptLogError("its provider or model is empty")

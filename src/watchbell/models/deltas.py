@@ -27,7 +27,7 @@ from watchbell.log.events import (
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.values import encode_json
+from watchbell.log.values import decode_json, encode_json
 
 __all__ = ["DeltaReader"]
 
@@ -45,6 +45,7 @@ class _Prose(msgspec.Struct):
     index: int
     kind: Literal["text", "reasoning"]
     pieces: list[str]
+    held: str = ""
 
 
 class _Call(msgspec.Struct):
@@ -61,10 +62,13 @@ class DeltaReader:
 
     Attributes:
         finish_reason: The provider's own word for why the answer ended, None while it goes on.
+        has_read: Whether anything came at all.
     """
 
     def __init__(self) -> None:
         self.finish_reason: str | None = None
+        self.has_read = False
+        self._choice: Any = None
         self._next_index = 0
         self._prose: _Prose | None = None
         self._calls: list[_Call] = []
@@ -74,12 +78,12 @@ class DeltaReader:
     def read(self, data: Any) -> Iterator[Chunk]:
         """Take in one streamed object, decoded, and yield what it adds to the answer.
 
-        It passes over what it does not know.
+        It passes over what it does not know, and over every choice but the first one.
         """
+        self.has_read = True
         if usage := _mapping(_get(data, "usage")):
             self._usage = _read_usage(usage)
-        choices = _get(data, "choices")
-        choice = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
+        choice = self._find_choice(_get(data, "choices"))
         delta = _get(choice, "delta")
         yield from self._say("reasoning", _get(delta, "reasoning_content") or _get(delta, "reasoning"))
         yield from self._say("text", _get(delta, "content"))
@@ -119,6 +123,14 @@ class DeltaReader:
         else:
             raise ModelError("the model gave an empty answer; ask again", code="EMPTY_ANSWER")
 
+    def _find_choice(self, choices: Any) -> Any:
+        for choice in cast("list[Any]", choices) if isinstance(choices, list) else []:
+            index = _get(choice, "index")
+            self._choice = index if self._choice is None else self._choice
+            if index is None or index == self._choice:
+                return choice
+        return None
+
     def _say(self, kind: Literal["text", "reasoning"], text: Any) -> Iterator[Chunk]:
         if not isinstance(text, str) or not text:
             return
@@ -126,15 +138,25 @@ class DeltaReader:
             yield from self._end_prose()
             self._prose = _Prose(self._new_index(), kind, [])
             yield BlockStart(self._prose.index, kind)
-        self._prose.pieces.append(text)
-        if kind == "reasoning":
-            yield ReasoningDelta(self._prose.index, text)
+        whole = _join([self._prose.held, text])
+        # The second half of a surrogate pair may come with the next piece.
+        cut = len(whole) - ("\ud800" <= whole[-1] <= "\udbff")
+        self._prose.held = whole[cut:]
+        yield from self._tell_prose(self._prose, whole[:cut])
+
+    def _tell_prose(self, prose: _Prose, text: str) -> Iterator[Chunk]:
+        if not text:
+            return
+        prose.pieces.append(text)
+        if prose.kind == "reasoning":
+            yield ReasoningDelta(prose.index, text)
         else:
             self._has_text = self._has_text or bool(text.strip())
-            yield TextDelta(self._prose.index, text)
+            yield TextDelta(prose.index, text)
 
     def _end_prose(self) -> Iterator[Chunk]:
         if self._prose is not None:
+            yield from self._tell_prose(self._prose, self._prose.held)
             text = _join(self._prose.pieces)
             block = TextBlock(text) if self._prose.kind == "text" else ReasoningBlock(text)
             yield BlockEnd(self._prose.index, block)
@@ -142,7 +164,8 @@ class DeltaReader:
 
     def _add_fragment(self, fragment: Any) -> Iterator[Chunk]:
         call_id, name = _text(_get(fragment, "id")), _text(_get(_get(fragment, "function"), "name"))
-        call = self._find_call(_get(fragment, "index"), call_id, name)
+        arguments = _get(_get(fragment, "function"), "arguments")
+        call = self._find_call(_get(fragment, "index"), call_id, name, begins=bool(arguments))
         if call is None:
             yield from self._end_prose()
             call = _Call(self._new_index(), _get(fragment, "index"), call_id)
@@ -150,14 +173,13 @@ class DeltaReader:
             yield BlockStart(call.index, "tool-call")
         call.id = call.id or call_id
         call.name = call.name or name
-        arguments = _get(_get(fragment, "function"), "arguments")
         if isinstance(arguments, dict):
             arguments = encode_json(arguments).decode()
         if isinstance(arguments, str) and arguments:
             call.pieces.append(arguments)
         yield from self._tell(call, ends=False)
 
-    def _find_call(self, wire_index: Any, call_id: str, name: str) -> _Call | None:
+    def _find_call(self, wire_index: Any, call_id: str, name: str, *, begins: bool) -> _Call | None:
         """The call that a fragment goes on with, None when it begins one."""
         candidates = [call for call in self._calls if wire_index is None or call.wire_index == wire_index]
         if not candidates:
@@ -165,7 +187,7 @@ class DeltaReader:
         latest = candidates[-1]
         # Some servers give every parallel call the same index, or none; each then begins with id and name.
         is_other = bool(call_id and latest.id and call_id != latest.id and name)
-        if wire_index is None and name and not call_id:
+        if wire_index is None and name and (not call_id or (begins and _is_whole(latest.pieces))):
             is_other = True
         return None if is_other else latest
 
@@ -193,6 +215,14 @@ def _join(pieces: list[str]) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text
+
+
+def _is_whole(pieces: list[str]) -> bool:
+    """Whether pieces of arguments are an object to its end."""
+    try:
+        return isinstance(decode_json("".join(pieces).encode("utf-8", "surrogatepass")), dict)
+    except ValueError:
+        return False
 
 
 def _get(value: Any, key: str) -> Any:

@@ -16,7 +16,10 @@ import msgspec
 from watchbell.errors import ModelError
 from watchbell.models.providers import Provider, show_url
 
-__all__ = ["Asked", "stalled", "translate", "worth_retrying"]
+__all__ = ["LONGEST_WAIT_MS", "Asked", "no_api", "stalled", "translate", "worth_retrying"]
+
+LONGEST_WAIT_MS = 60_000
+"""A provider that asks for more patience than this gets no second request."""
 
 _RETRIED = {"CONNECTION", "CUT_STREAM", "IDLE_TIMEOUT", "RATE_LIMITED"}
 _PASSING_STATUSES = {408, 409, 425}
@@ -62,6 +65,15 @@ def stalled(asked: Asked, seconds: float) -> ModelError:
     )
 
 
+def no_api(asked: Asked) -> ModelError:
+    """Return the error of an answer from something else than a model's API, such as a web page."""
+    return ModelError(
+        f"{asked.provider.name} sent an answer that is not the JSON of a chat completion; check that "
+        f"{show_url(asked.provider.base_url)} is an OpenAI-compatible API that streams",
+        code="INVALID_STREAM",
+    )
+
+
 def translate(error: Exception, asked: Asked, *, now_ms: int) -> ModelError:
     """Return the ModelError that stands for what the SDK, or what it uses, raised.
 
@@ -77,9 +89,10 @@ def translate(error: Exception, asked: Asked, *, now_ms: int) -> ModelError:
     if status is not None:
         response = getattr(error, "response", None)
         headers = cast("Mapping[str, str]", getattr(response, "headers", {}))
-        fault = _refused(status, body, _quote(error, asked), asked)
+        wait_ms = _retry_after_ms(headers, now_ms)
+        fault = _refused(status, body, _quote(error, asked), asked, wait_ms)
         fault.status = status
-        fault.retry_after_ms = _retry_after_ms(headers, now_ms)
+        fault.retry_after_ms = wait_ms
         fault.request_id = headers.get("x-request-id")
         return fault
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -88,11 +101,7 @@ def translate(error: Exception, asked: Asked, *, now_ms: int) -> ModelError:
     if "APIConnectionError" in names:
         return _unreachable(error, asked)
     if isinstance(error, ValueError):
-        return ModelError(
-            f"{asked.provider.name} sent an answer that is not the JSON of a chat completion; check that "
-            f"{show_url(asked.provider.base_url)} is an OpenAI-compatible API",
-            code="INVALID_STREAM",
-        )
+        return no_api(asked)
     return ModelError(f"the request failed: {type(error).__name__}")
 
 
@@ -109,8 +118,11 @@ def _unreachable(error: Exception, asked: Asked) -> ModelError:
     )
 
 
-def _refused(status: int, body: Mapping[str, Any], quote: str, asked: Asked) -> ModelError:
+def _refused(
+    status: int, body: Mapping[str, Any], quote: str, asked: Asked, wait_ms: int | None = None
+) -> ModelError:
     """An HTTP error status."""
+    span = f"{-(-wait_ms // 60_000)} minutes" if wait_ms and wait_ms > LONGEST_WAIT_MS else ""
     name, known = asked.provider.name, f"{body.get('code')} {body.get('type')} {quote}"
     if status == 413 or (status < 500 and _OVERFLOW.search(known)):
         return _overflow(status)
@@ -119,7 +131,9 @@ def _refused(status: int, body: Mapping[str, Any], quote: str, asked: Asked) -> 
     if status == 402 or (status == 429 and _NO_MONEY.search(known)):
         return ModelError(f"{name} wants to be paid first ({status}); check the account", code="QUOTA")
     if _is_passing(status):
-        return ModelError(f"{name} is in trouble ({status}){quote}; try again later")
+        return ModelError(
+            f"{name} is in trouble ({status}){quote}; try again {f'in {span}' if span else 'later'}"
+        )
     match status:
         case 401:
             return _bad_key(asked)
@@ -133,7 +147,7 @@ def _refused(status: int, body: Mapping[str, Any], quote: str, asked: Asked) -> 
             return ModelError(message, code="NOT_FOUND")
         case 429:
             return ModelError(
-                f"{name} limits how often it is asked (429); wait a little", code="RATE_LIMITED"
+                f"{name} limits how often it is asked (429); wait {span or 'a little'}", code="RATE_LIMITED"
             )
         case _:
             hint = '; if a tool is at fault, try dialect = "full"' if _BAD_TOOL.search(quote) else ""

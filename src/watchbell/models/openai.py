@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
@@ -14,7 +15,7 @@ from watchbell.clock import SystemClock
 from watchbell.errors import ModelError, SettingsError
 from watchbell.models.deltas import DeltaReader
 from watchbell.models.dialects import project_tool
-from watchbell.models.faults import Asked, stalled, translate, worth_retrying
+from watchbell.models.faults import LONGEST_WAIT_MS, Asked, no_api, stalled, translate, worth_retrying
 from watchbell.models.providers import DIALECTS, OPENAI, Dialect, find_provider, show_url
 from watchbell.models.wire import wire_messages
 
@@ -41,8 +42,8 @@ _KEEP_ALIVE_FACTOR = 10
 """How much longer than the idle timeout a server may keep the line alive without saying anything."""
 _FIRST_BACKOFF_SECONDS = 0.5
 _LONGEST_BACKOFF_SECONDS = 8.0
-_LONGEST_WAIT_MS = 60_000
-"""A provider that asks for more patience than this gets no second request."""
+_RESERVED = ("model", "messages", "stream", "stream_options", "tools", "n")
+"""Members of a request that are Watchbell's own: `extra` cannot have them."""
 
 _logger = logging.getLogger("watchbell.models")
 
@@ -67,7 +68,8 @@ class OpenAIModel:
         context_window: Tokens of a request and its answer together, when known.
         idle_timeout_seconds: The longest silence before an answer counts as stalled.
         max_retries: How often a request is made again.
-        extra: More members for each request's JSON, such as `{"temperature": 0.2}`.
+        extra: More members for each request's JSON, such as `{"temperature": 0.2}`; not those that are
+            Watchbell's own, such as `messages`.
         environment: Where the defaults are looked up.
         clock: Wall time, for dates in answers.
         sleep: Waits some seconds between requests.
@@ -112,7 +114,7 @@ class OpenAIModel:
         self._dialect: Dialect = dialect or source.dialect
         self._context_window = context_window
         self._max_retries = max_retries
-        self._extra = dict(extra or {})
+        self._extra = _check_extra(extra or {})
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._jitter = jitter
@@ -173,7 +175,7 @@ class OpenAIModel:
         backoff *= 1 + self._jitter()
         if error.retry_after_ms is None:
             return backoff
-        if error.retry_after_ms > _LONGEST_WAIT_MS:
+        if error.retry_after_ms > LONGEST_WAIT_MS:
             return None
         # Never sooner than asked for, and not all at the same instant.
         return error.retry_after_ms / 1000 + min(backoff, 1) * self._jitter()
@@ -182,11 +184,13 @@ class OpenAIModel:
         reader = DeltaReader()
         stream = await self._ask(request)
         try:
-            while (data := await self._receive(stream, reader)) is not None:
-                for chunk in reader.read(data):
+            while (chunks := await self._receive(stream, reader)) is not None:
+                for chunk in chunks:
                     yield chunk
         finally:
             await stream.close()
+        if not reader.has_read and not _is_event_stream(stream):
+            raise no_api(self._asked)
         for chunk in reader.end():
             yield chunk
 
@@ -206,14 +210,22 @@ class OpenAIModel:
             # Not chained: the SDK's exceptions quote the provider, which may quote the key.
             raise self._fault(error) from None
 
-    async def _receive(self, stream: AsyncStream[ChatCompletionChunk], reader: DeltaReader) -> Any:
-        """Wait for the next streamed object, decoded; None at the end."""
+    async def _receive(
+        self, stream: AsyncStream[ChatCompletionChunk], reader: DeltaReader
+    ) -> list[Chunk] | None:
+        """Wait for what the next streamed objects add to the answer; None at the end.
+
+        One that adds nothing keeps the line alive, as a comment does.
+        """
         is_whole = reader.finish_reason is not None
         idle_seconds = self._asked.idle_timeout_seconds
         limit = min(_AFTER_FINISH_SECONDS, idle_seconds) if is_whole else idle_seconds * _KEEP_ALIVE_FACTOR
         try:
             async with asyncio.timeout(limit):
-                chunk: Any = await anext(stream)
+                while True:
+                    chunks = list(reader.read(_decode(await anext(stream))))
+                    if chunks or (reader.finish_reason is not None and not is_whole):
+                        return chunks
         except StopAsyncIteration:
             return None
         except Exception as error:  # noqa: BLE001 - whatever the SDK and what it uses may raise
@@ -222,10 +234,30 @@ class OpenAIModel:
             if isinstance(error, TimeoutError):
                 raise stalled(self._asked, limit) from None
             raise self._fault(error) from None
-        return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else {}
 
     def _fault(self, error: Exception) -> ModelError:
         return translate(error, self._asked, now_ms=self._clock.now_ms())
+
+
+def _decode(chunk: Any) -> Any:
+    return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else {}
+
+
+def _is_event_stream(stream: AsyncStream[ChatCompletionChunk]) -> bool:
+    return "event-stream" in stream.response.headers.get("content-type", "").lower()
+
+
+def _check_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+    for name in _RESERVED:
+        if name in extra:
+            raise SettingsError(f"extra: {name!r} is Watchbell's own member of a request; leave it out")
+    for name, value in extra.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            # Not chained and without the value: it may be a secret.
+            raise SettingsError(f"extra: {name!r} holds something that JSON does not have") from None
+    return dict(extra)
 
 
 def _check_key(key: str | None) -> str | None:
@@ -246,12 +278,19 @@ def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, Any]]:
             f"the model {asked.model!r} needs the openai package: pip install 'watchbell[openai]'"
         ) from error
     idle = asked.idle_timeout_seconds
-    client = openai.AsyncOpenAI(
-        base_url=asked.provider.base_url,
-        api_key=asked.api_key or "none",
-        timeout=openai.Timeout(idle, connect=min(_CONNECT_SECONDS, idle)),
-        max_retries=0,
-    )
+    try:
+        client = openai.AsyncOpenAI(
+            base_url=asked.provider.base_url,
+            api_key=asked.api_key or "none",
+            timeout=openai.Timeout(idle, connect=min(_CONNECT_SECONDS, idle)),
+            max_retries=0,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever the SDK and what it uses may raise
+        # Not chained and without its text: that may quote a proxy's password.
+        raise SettingsError(
+            f"no connection can be made as the environment says ({type(error).__name__}); check HTTP_PROXY, "
+            "HTTPS_PROXY and ALL_PROXY (for a SOCKS proxy: pip install socksio), SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from None
     # No connection outlives its answer, so nothing is left to close and nothing belongs to an event loop.
     headers: dict[str, Any] = {"Connection": "close"}
     if asked.api_key is None:

@@ -16,7 +16,7 @@ from watchbell.schedule.protocol import SCHEDULE_CHANGE, decode_change
 from watchbell.schedule.state import ScheduleState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from watchbell.context import Context
     from watchbell.log.events import Draft
@@ -39,7 +39,7 @@ class InvariantPlugin:
     requires = ("sessions",)
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Guard the sessions of `ctx` until this is left.
 
         Raises:
@@ -71,7 +71,9 @@ class _Guard:
         try:
             self._state.advance(session.events)
         except ScheduleLogError:
-            _logger.exception("session %s: its schedule history is invalid; it gets no more of it", session.id)
+            _logger.exception(
+                "session %s: its schedule history is invalid; it gets no more of it", session.id
+            )
 
     def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None:
         candidates = [draft for draft in drafts if draft.type == SCHEDULE_CHANGE]

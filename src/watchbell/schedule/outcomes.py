@@ -1,6 +1,7 @@
 """What became of each delivery: the turn that it opened and how that ended, from the log alone. Pure.
 
-A delivery's message is found by its key (`framing`), its turn by the message, and the turn's end says the rest.
+A delivery's message is found by its key (`framing`), its turn by the message, and that turn's end says the
+rest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Delivery", "Outcome", "derive_deliveries"]
 
 Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "cancelled", "pending", "unknown"]
-"""What became of a delivery. `pending`: its message waits, or its turn runs. `unknown`: no message of it is there."""
+"""What became of a delivery.
+
+`pending`: its message waits, or its turn runs. `unknown`: the log holds no message of it.
+"""
 
 _TYPES = frozenset(
     {SCHEDULE_CHANGE, "agent/inbox/spliced", "user/message", "watchbell/take-up", "turn/start", "turn/end"}
@@ -100,8 +104,8 @@ class _Sent(msgspec.Struct, eq=False):
 class _Progress:
     """Follows Schedule's messages through the log.
 
-    The lists of pending messages are not emptied where a fork begins with none: every position that the fork's
-    events name is one among its own messages, which therefore always stand before what was its parent's.
+    The lists of pending messages are not emptied where a fork begins with none: every position that the
+    fork's events name is one among its own messages, which so always stand before what was its parent's.
     """
 
     def __init__(self) -> None:
@@ -191,6 +195,10 @@ class _Progress:
 
 def _outcome(reason: dict[str, Any]) -> Outcome:
     """Return what the end of a turn means for the reminder that it was about."""
-    if reason["kind"] == "aborted":
-        return "interrupted" if reason.get("reason", {}).get("kind") == "disposed" else "cancelled"
-    return _OUTCOMES.get(reason["kind"], "unknown")
+    match reason:
+        case {"kind": "aborted", "reason": {"kind": "disposed"}}:
+            return "interrupted"
+        case {"kind": "aborted"}:
+            return "cancelled"
+        case _:
+            return _OUTCOMES.get(reason["kind"], "unknown")

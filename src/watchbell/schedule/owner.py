@@ -1,4 +1,4 @@
-"""The owner of a live agent's reminders: waits for the next target and delivers what is due (contract section 5)."""
+"""The owner of an agent's reminders: it waits for the next target and delivers what is due."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from watchbell.schedule.state import Decision
     from watchbell.schedule.transactions import Transactions
 
-__all__ = ["Owner"]
+__all__ = ["RETRY_SECONDS", "Owner"]
+
+RETRY_SECONDS = (1, 60)
+"""Pause after a delivery that could not be built or appended: the first, and the longest after doubling."""
 
 _logger = logging.getLogger("watchbell.schedule")
 
@@ -30,7 +33,9 @@ class Owner:
     """Delivers one agent's reminders. It holds no state beyond what replay gives.
 
     It looks again whenever it is asked to: by its timer at the earliest target, when the agent has become
-    idle, after a durable change, when the storage has healed. It never retries by a timer of its own.
+    idle, after a durable change, when the storage has healed. After a barrier that failed it never retries by
+    a timer of its own (contract 5.2), but the next target wakes it as always. After a message that could not
+    be built or appended, which nothing else may ever put right, it does, with a growing pause.
     """
 
     def __init__(self, agent: Agent, transactions: Transactions, clock: Clock) -> None:
@@ -38,9 +43,11 @@ class Owner:
         self._transactions = transactions
         self._clock = clock
         self._timer: Timer | None = None
-        self._looked_until = 0  # length of the log when the timer was last seen to
+        # Length of the log when the timer was last set to its earliest target, -1 when it waits for another.
+        self._looked_until = -1
         self._look: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
+        self._pause_seconds = RETRY_SECONDS[0]
         self._asked = False
         self._claiming = False
         self._closed = False
@@ -89,8 +96,10 @@ class Owner:
                 self._asked = False
                 if not self._is_due():
                     break
-        except Exception:  # the reminders stay active; the next occasion tries again
+        except Exception:  # the reminders stay active
             _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
+            self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
+            self._pause_seconds = min(self._pause_seconds * 2, RETRY_SECONDS[1])
         finally:
             self._task = None
 
@@ -117,10 +126,14 @@ class Owner:
     async def _deliver(self) -> bool:
         """Deliver one decision. Returns whether to go on at once; if not, a later occasion asks again."""
         async with self._transactions.slot():
-            if self._closed or not await self._transactions.barrier():
+            if self._closed:
+                return False
+            if not await self._transactions.barrier():
+                self._arm_again()
                 return False
             if not self._claim_and_append():
                 return False
+            self._pause_seconds = RETRY_SECONDS[0]
             # Failing here leaves the dispatch, with its message, to the next ordinary flush.
             await self._transactions.barrier()
             return True
@@ -149,6 +162,15 @@ class Owner:
         insertion = self._agent.inbox.insert([message], "next-turn")
         dispatches = [draft_change(change) for change in derive_dispatches(decision)]
         self._agent.session.append_batch([insertion, *dispatches])
+
+    def _arm_again(self, retry_ms: int | None = None) -> None:
+        """After a failure, ask again at the next target, or at `retry_ms` if that is earlier."""
+        self._disarm()
+        self._looked_until = -1
+        next_ms = self._transactions.state.earliest_after(self._clock.now_ms())
+        instants = [instant for instant in (retry_ms, next_ms) if instant is not None]
+        if instants and not self._closed:
+            self._timer = self._clock.call_at(min(instants), self.request)
 
     def _disarm(self) -> None:
         if self._timer is not None:

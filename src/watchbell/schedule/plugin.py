@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from watchbell.agent.opening import fold_in_slices
-from watchbell.errors import ScheduleLogError
+from watchbell.errors import ScheduleLogError, ToolConflictError
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.recovery import MissingDispatches
@@ -18,7 +19,7 @@ from watchbell.schedule.transactions import Transactions
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from watchbell.schedule.protocol import Dispatch
 
 __all__ = ["SchedulePlugin", "plugin"]
+
+_logger = logging.getLogger("watchbell.schedule")
 
 
 def plugin(*, limits: Limits | None = None, zones: ZoneLookup | None = None) -> SchedulePlugin:
@@ -50,7 +53,7 @@ class SchedulePlugin:
         self._zones = zones
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Attach Schedule to the agents that `ctx` announces from now on, until this is left."""
         attached: dict[Agent, Attachment] = {}
         histories: WeakKeyDictionary[Session, History] = WeakKeyDictionary()
@@ -62,13 +65,25 @@ class SchedulePlugin:
 
         def attach(agent: Agent) -> None:
             history = histories.pop(agent.session, None) or History(agent.session)
-            if agent.is_root:
+            if not agent.is_root:
+                return
+            try:
                 attached[agent] = Attachment(agent, history, self._limits, self._zones)
+            except ToolConflictError as error:
+                _logger.error(
+                    "session %s has no reminders, and those that it had are not delivered: %s, or load "
+                    "Schedule only once; then open the session again",
+                    agent.id,
+                    error,
+                )
+
+        def detach(agent: Agent) -> None:
+            attached.pop(agent, None)
 
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
         stop_reading = ctx.on("agent/opening", read)
         stop = ctx.on("agent/created", attach)
-        forget = ctx.on("agent/disposed", lambda agent: attached.pop(agent, None))
+        forget = ctx.on("agent/disposed", detach)
         try:
             yield
         finally:

@@ -14,7 +14,6 @@ from watchbell.errors import ScheduleLogError
 from watchbell.log.eventlog import EventLog
 from watchbell.schedule.protocol import (
     SCHEDULE_CHANGE,
-    Create,
     Dispatch,
     EveryRecord,
     Record,
@@ -90,7 +89,7 @@ def _receipts(events: Sequence[Event], start: int, stop: int) -> Iterator[tuple[
             records.clear()
             continue
         # A create of an id used again, in a fork of a fork, begins another reminder.
-        found = None if isinstance(change, Create) else records.pop(change.id, None)
+        found = records.pop(change.id, None)
         try:
             left = apply(change, found, seen=False)
         except ScheduleLogError:

@@ -1,4 +1,4 @@
-"""Finding deliveries that a crash tore apart: a message in the log whose dispatch is not (contract section 5). Pure."""
+"""Finding deliveries that a crash tore apart: the message is in the log, its dispatch is not. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """What a session's reminders are right now, folded from its log (contract sections 2 and 5).
 
 The fold is a projection: throw it away and the log rebuilds it.
+
+Longer than other modules: one fold has two ways in, a change at a time and many, and both have to agree.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
 __all__ = [
+    "MAX_BATCH_BYTES",
     "Batch",
     "Decision",
     "OneShot",
@@ -46,6 +50,9 @@ __all__ = [
     "derive_dispatches",
     "render_view",
 ]
+
+MAX_BATCH_BYTES = 32 * 1024 * 1024
+"""Most bytes that the reminders of one batch take in the row of their message; a row may have twice that."""
 
 _TYPES = frozenset({SCHEDULE_CHANGE})
 _MANY = 64
@@ -58,10 +65,11 @@ class OneShot(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A decision to deliver every overdue repeating reminder at once.
+    """A decision to deliver the overdue repeating reminders at once.
 
     Attributes:
-        items: Each record with its latest occurrence in epoch milliseconds, in target, then create order.
+        items: Each record with its latest occurrence in epoch milliseconds, in target, then create order;
+            the first that fit into `MAX_BATCH_BYTES`, and one at least.
         accepted_at_ms: When it was decided, epoch milliseconds.
     """
 
@@ -276,6 +284,11 @@ class ScheduleState:
         firsts = (heap.first(self._active) for heap in self._heaps())
         return min((entry.target_ms for entry in firsts if entry is not None), default=None)
 
+    def earliest_after(self, now_ms: int) -> int | None:
+        """Return the earliest target after an instant, epoch milliseconds; None for none. O(n)."""
+        targets = (entry.target_ms for entry in self._active.values() if entry.target_ms > now_ms)
+        return min(targets, default=None)
+
     def first_one_shot(self) -> Record | None:
         """Return the one-shot that comes first: earliest target, then create order."""
         entry = self._heaps()[0].first(self._active)
@@ -375,16 +388,36 @@ def _at(record: EveryRecord, target_ms: int) -> EveryRecord:
 def decide(state: ScheduleState, now_ms: int) -> Decision | None:
     """Return what is to be delivered next, None when nothing is due at `now_ms`.
 
-    Due one-shots go first, one at a time; without one, all overdue repeating reminders go together.
+    Due one-shots go first, one at a time; without one, all overdue repeating reminders go together, as far
+    as one row of the log holds them: the rest are still overdue afterwards, and are the next decision.
     """
     one_shot = state.first_one_shot()
     if one_shot is not None and one_shot.target_ms <= now_ms:
         return OneShot(one_shot)
-    overdue = state.overdue_repeating(now_ms)
+    overdue = _fitting(state.overdue_repeating(now_ms))
     if not overdue:
         return None
     items = ((record, occurrence_at(record.target_ms, record.interval_ms, now_ms)[0]) for record in overdue)
     return Batch(tuple(items), now_ms)
+
+
+def _fitting(overdue: list[EveryRecord]) -> list[EveryRecord]:
+    """Return the first of them that surely fit into `MAX_BATCH_BYTES`, and one at least."""
+    length = 0
+    for count, record in enumerate(overdue):
+        length += _framed_bytes(record)
+        if count and length > MAX_BATCH_BYTES:
+            return overdue[:count]
+    return overdue
+
+
+def _framed_bytes(record: Record) -> int:
+    """Return at least the bytes that a reminder takes in the row of its message.
+
+    There its prompt is a JSON string within a JSON string, and its id stands in the text and in the source.
+    """
+    prompt, schedule_id = (len(json.dumps(json.dumps(text))) for text in (record.prompt, record.id))
+    return prompt + 2 * schedule_id + 256
 
 
 def derive_dispatches(decision: Decision) -> tuple[Dispatch, ...]:

@@ -20,7 +20,7 @@ from watchbell.schedule.shapes import Deletion, Operation, error_value
 from watchbell.schedule.state import ScheduleState, render_view
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from watchbell.clock import Clock
     from watchbell.log.session import Session
@@ -120,7 +120,7 @@ class Transactions:
         return await self._enqueue("list", views, signal)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncGenerator[None]:
         """Hold the queue for a delivery. Nothing inside may wait for the agent to become idle."""
         async with self._slot:
             yield
@@ -136,7 +136,7 @@ class Transactions:
         """Whether everything in the log is durable: somebody acknowledged it and nobody failed."""
         try:
             return await self._sessions.flush(self._session)
-        except Exception as error:  # a listener may be anybody's; whatever it raises, nothing is certain
+        except Exception as error:  # noqa: BLE001 - a listener may be anybody's; then nothing is certain
             _logger.warning("session %s: the barrier failed: %s", self._session.id, type(error).__name__)
             return False
 
@@ -185,14 +185,17 @@ class Transactions:
         except ScheduleLogError:
             return error_value(
                 "corrupt_schedule_log",
-                "The reminders of this session cannot be read: its schedule history is invalid. Tell the user; "
+                "The reminders of this session cannot be read: its schedule history is invalid. "
+                "Tell the user; "
                 "the conversation can go on, but no reminder of this session is delivered.",
             )
         except ToolAbortedError:
             raise
         except Exception:
             _logger.exception("session %s: schedule %s failed", self._session.id, operation)
-            return error_value("internal_error", "The call failed inside the program; it may be tried once more.")
+            return error_value(
+                "internal_error", "The call failed inside the program; it may be tried once more."
+            )
         finally:
             self._slot.release()
 

@@ -81,6 +81,17 @@ class LogWriter(Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Make sure that the log still is what was opened and confirmed; a log not yet begun always is.
+
+        A barrier asks when nothing is left to write, so this must be cheap: it may touch the disk, and must
+        not wait for anybody.
+
+        Raises:
+            PersistenceError: The log was moved, removed, replaced or changed under the writer.
+        """
+        ...
+
     async def close(self) -> None:
         """Release the lock and every handle; calling it again does nothing."""
         ...
@@ -114,7 +125,7 @@ class SessionPersistence(Protocol):
         ...
 
     async def create(self, header: SessionHeader, seed: Sequence[Event] = ()) -> LogWriter:
-        """Begin a new log. Without a seed nothing is stored before the first write; a seed is durable on return.
+        """Begin a new log. Nothing is stored before the first write, but for a seed: it is durable on return.
 
         Raises:
             SessionExistsError: The id is taken. When another writer takes it later, before the first

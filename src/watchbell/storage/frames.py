@@ -70,24 +70,27 @@ def encode_frame(lines: bytes) -> bytes:
     return _own.compressor.compress(lines)
 
 
-def read_frames(file: BinaryIO, size: int, *, together: bool = False) -> Iterator[Part | TornTail]:
+def read_frames(
+    file: BinaryIO, size: int, start: int = 0, *, together: bool = False
+) -> Iterator[Part | TornTail]:
     """Read the first `size` bytes of a compressed log; a torn tail comes last.
 
     Args:
         file: The log.
-        size: Its length, or less.
+        size: Where reading ends.
+        start: Where the file stands: at the beginning of a frame.
         together: Whether a part may hold several small frames: faster, but a damaged row is not placed.
 
     Raises:
         CorruptLogError: A damaged frame, or something that is no frame.
     """
-    source = _Source(file, size)
+    source = _Source(file, size, start)
     decompressor = zstandard.ZstdDecompressor()
     while head := source.peek(len(_MAGIC)):
-        start = source.position
+        begin = source.position
         if not _MAGIC.startswith(head[: len(_MAGIC)]):
             kind = "plain text" if head[:1] == b"{" else "something else"
-            raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=start)
+            raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=begin)
         several = _read_together(source, decompressor) if together else None
         if several is not None:
             yield several
@@ -97,25 +100,30 @@ def read_frames(file: BinaryIO, size: int, *, together: bool = False) -> Iterato
             is_whole = part.is_last
             yield part
         if not is_whole:
-            yield _torn_frame(source, start)
+            yield _torn_frame(source, begin)
             return
 
 
-def read_plain(file: BinaryIO, size: int) -> Iterator[Part | TornTail]:
+def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | TornTail]:
     """Read the first `size` bytes of a plain log; a torn tail comes last.
 
     One blank line at the end is left out and counts as torn; a blank line elsewhere is left in.
 
+    Args:
+        file: The log.
+        size: Where reading ends.
+        start: Where the file stands: at the beginning of a line.
+
     Raises:
         CorruptLogError: Not UTF-8 by its first bytes, or a line that is too long.
     """
-    source = _Source(file, size)
+    source = _Source(file, size, start)
     head = source.peek(4)[:4]
     for mark, name in _ENCODINGS.items():
-        if head.startswith(mark):
+        if start == 0 and head.startswith(mark):
             raise CorruptLogError(f"the file is {name}; a plain log is UTF-8 without a mark", offset=0)
     lines = _Lines()
-    offset = 0
+    offset = start
     while data := source.read(_BLOCK):
         for block in lines.feed(data):
             held = _blank_end(block)
@@ -239,11 +247,11 @@ def _check_length(lines: _Lines, offset: int) -> None:
 class _Source:
     """The bytes of a file up to a size fixed beforehand, with a look at what comes next."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: BinaryIO, size: int, start: int) -> None:
         self._file = file
         self._size = size
         self._ahead = b""
-        self.position = 0
+        self.position = start
 
     def peek(self, count: int) -> bytes:
         """Look at the next bytes: at least `count`, or all that are left."""

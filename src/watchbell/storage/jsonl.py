@@ -24,7 +24,8 @@ from watchbell.log.session import SessionHeader
 from watchbell.storage.base import SessionRef, StoredLog
 from watchbell.storage.files import FileSystem, raise_descriptor_limit
 from watchbell.storage.layout import Compression, escape_session_id, find_logs, log_path, unescape_session_id
-from watchbell.storage.logfile import LogFile, encode_unit, read_log
+from watchbell.storage.logfile import Leftover, LogFile, encode_unit
+from watchbell.storage.reading import read_log, require_file
 from watchbell.storage.worker import Worker
 
 __all__ = ["JsonlStorage"]
@@ -60,6 +61,7 @@ class JsonlStorage:
         self._worker = Worker(executor)
         self._now_ms = now_ms
         self._files = FileSystem() if files is None else files
+        self._leftovers: dict[Path, Leftover] = {}
 
     def __repr__(self) -> str:
         return f"JsonlStorage({str(self._home)!r})"
@@ -115,7 +117,8 @@ class JsonlStorage:
     def _open(self, session_id: str) -> tuple[StoredLog, _JsonlWriter]:
         try:
             path = self._find(session_id)
-            stored, log = LogFile.open(self._files, path, session_id, self._now_ms())
+            require_file(path)
+            stored, log = LogFile.open(self._files, path, session_id, self._now_ms(), self._leftovers)
         except FileNotFoundError as error:
             raise _not_found(session_id) from error
         except OSError as error:
@@ -133,7 +136,7 @@ class JsonlStorage:
             raise _translate(error, f"session {header.id!r} could not be created") from error
         if taken is not None:
             raise SessionExistsError(f"session {header.id!r} exists already: {taken}")
-        log = LogFile(self._files, path)
+        log = LogFile(self._files, path, self._leftovers)
         publish = partial(self._publish, log, header, path)
         writer = _JsonlWriter(self._worker, log, path, header.id, publish=publish)
         if seed:
@@ -186,6 +189,14 @@ class _JsonlWriter:
         """See `LogWriter.write`; events made durable by a write that was cancelled are passed over."""
         await self._worker.run(lambda: self.write_now(events))
 
+    def check(self) -> None:
+        """See `LogWriter.check`; it looks at the file's status and reads nothing."""
+        try:
+            self._require_open()
+            self._log.check()
+        except OSError as error:
+            raise _translate(error, f"session {self._session_id!r} is not safe") from error
+
     async def close(self) -> None:
         """See `LogWriter.close`."""
         if not self._is_closed:
@@ -198,8 +209,7 @@ class _JsonlWriter:
 
     def write_now(self, events: Sequence[Event]) -> None:
         """Write; blocks."""
-        if self._is_closed:
-            raise PersistenceError(f"the log of session {self._session_id!r} is closed")
+        self._require_open()
         events = [event for event in events if event.seq >= self._next_seq]
         if not events:
             return
@@ -215,6 +225,10 @@ class _JsonlWriter:
             raise _translate(error, f"session {self._session_id!r} could not be stored") from error
         self._publish = None
         self._next_seq = events[-1].seq + 1
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise PersistenceError(f"the log of session {self._session_id!r} is closed")
 
 
 def _not_found(session_id: str) -> SessionNotFoundError:

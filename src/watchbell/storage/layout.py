@@ -24,6 +24,7 @@ __all__ = [
     "escape_session_id",
     "find_logs",
     "find_logs_below",
+    "is_project_directory",
     "log_path",
     "project_directory",
     "sessions_root",
@@ -85,6 +86,11 @@ def project_directory(cwd: str | None) -> str:
     return f"--{name[:_MAX_PROJECT]}--"
 
 
+def is_project_directory(name: str) -> bool:
+    """Whether a name is that of a project's directory."""
+    return name == _NO_PROJECT or _PROJECT_NAME.fullmatch(name) is not None
+
+
 def sessions_root(home: Path) -> Path:
     """Return the directory that holds all sessions of a home."""
     return home / "sessions"
@@ -99,15 +105,17 @@ def log_path(home: Path, session_id: str, cwd: str | None, compression: Compress
 def find_logs(home: Path, session_id: str | None = None) -> Iterator[Path]:
     """Yield the logs that exist, of one session or of all, in order of their paths.
 
+    Whatever has a log's name counts, also what is no file and cannot be read.
+
     Raises:
         OSError: A directory cannot be read; one that is not there holds nothing.
     """
     for project in _directories(sessions_root(home)):
-        if project.name != _NO_PROJECT and not _PROJECT_NAME.fullmatch(project.name):
+        if not is_project_directory(project.name):
             continue
         folders = _directories(project) if session_id is None else (project / escape_session_id(session_id),)
         for folder in folders:
-            yield from (path for name in LOG_NAMES.values() if (path := folder / name).is_file())
+            yield from (path for name in LOG_NAMES.values() if _exists(path := folder / name))
 
 
 def find_logs_below(path: Path, levels: int = LEVELS) -> Iterator[Path]:
@@ -122,14 +130,15 @@ def find_logs_below(path: Path, levels: int = LEVELS) -> Iterator[Path]:
     Raises:
         OSError: There is nothing at `path`, or a directory cannot be read.
     """
-    if not path.is_dir():
-        path.stat()
+    if path.name in LOG_NAMES.values() or not path.is_dir():
+        path.lstat()
         yield path
         return
-    yield from (log for name in sorted(LOG_NAMES.values()) if (log := path / name).is_file())
+    yield from (log for name in sorted(LOG_NAMES.values()) if _exists(log := path / name))
     if levels:
         for directory in _directories(path):
-            yield from find_logs_below(directory, levels - 1)
+            if directory.name not in LOG_NAMES.values():
+                yield from find_logs_below(directory, levels - 1)
 
 
 def _escape(text: str) -> str:
@@ -140,6 +149,10 @@ def _escape(text: str) -> str:
 def _escape_units(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass").hex().upper()
     return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _exists(path: Path) -> bool:
+    return path.is_symlink() or path.exists()  # a link that leads nowhere, or to itself, too
 
 
 def _directories(path: Path) -> list[Path]:

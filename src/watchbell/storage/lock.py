@@ -46,7 +46,7 @@ def take_lock(descriptor: int) -> bool:
     """
     if fcntl is None:
         raise PersistenceError(
-            "this system has no `flock`, which keeps two writers apart: session logs can be read here, not written"
+            "this system has no `flock` to keep two writers apart: session logs can be read here, not written"
         )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

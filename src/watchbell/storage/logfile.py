@@ -1,4 +1,4 @@
-"""One log file: reading it whole, and the blocking half of its one writer (log-format, "Bytes").
+"""The blocking half of a log file's one writer (log-format, "Bytes").
 
 Errors of the operating system pass through here as they are; `watchbell.storage.jsonl` translates them.
 """
@@ -8,190 +8,38 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
-from watchbell.errors import CorruptLogError, PersistenceError, SessionLockedError, UnsupportedLogError
-from watchbell.log.blocks import Block, decode_block
-from watchbell.log.codec import decode_header
-from watchbell.log.eventlog import EventLog
-from watchbell.log.session import SessionHeader
+from watchbell.errors import PersistenceError, SessionLockedError
 from watchbell.storage.base import StoredLog, TornTail
 from watchbell.storage.files import FileSystem, make_directories, sync_directory, sync_names, write_all
-from watchbell.storage.frames import Part, encode_frame, read_frames, read_plain
-from watchbell.storage.layout import LEVELS, LOG_NAMES, OWNER_NAME, escape_session_id, project_directory
+from watchbell.storage.frames import encode_frame
+from watchbell.storage.layout import LEVELS, OWNER_NAME
 from watchbell.storage.lock import read_owner, take_lock, write_owner
+from watchbell.storage.reading import READ_BYTES, is_compressed, read_open_log
 
-__all__ = ["LogFile", "encode_unit", "read_log"]
+__all__ = ["Leftover", "LogFile", "encode_unit"]
 
-_READ_BYTES = 1024 * 1024
-_BLOCK_BYTES = 128 * 1024  # of rows that are decoded at once: few enough to let other threads run
 _TEMPORARY = "new-"
 
 
 def encode_unit(path: Path, lines: bytes) -> bytes:
     """Return the bytes that add `lines` to the log at `path`, in the log's own encoding."""
-    return encode_frame(lines) if _is_compressed(path) else lines
+    return encode_frame(lines) if is_compressed(path) else lines
 
 
-def read_log(path: Path) -> StoredLog:
-    """Read a log without a lock and without writing.
+class Leftover(msgspec.Struct, frozen=True):
+    """What a log held when it was closed with a failed batch behind its durable length.
 
-    Raises:
-        CorruptLogError, UnsupportedLogError: As `SessionPersistence.read` says.
-        OSError: It cannot be read.
+    Attributes:
+        length: The durable length, in bytes.
+        found: Inode, size and time of change of the file then: whether nobody has touched it since.
     """
-    for attempts_left in (2, 1, 0):
-        with path.open("rb", buffering=_READ_BYTES) as file:
-            before = os.fstat(file.fileno())
-            try:
-                return _read(path, file)
-            except CorruptLogError:
-                after = os.fstat(file.fileno())
-                # A writer that takes back a failed batch changes the bytes under a reader's eyes.
-                is_unchanged = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-                if is_unchanged or not attempts_left:
-                    raise
-    raise AssertionError("unreachable")
 
-
-def _read(path: Path, file: BinaryIO) -> StoredLog:
-    size = os.fstat(file.fileno()).st_size
-    try:
-        header, events, torn = _read_frames(file, size) if _is_compressed(path) else _read_plain(file, size)
-        _check_identity(path, header)
-    except CorruptLogError as error:
-        raise CorruptLogError(error.reason, path=str(path), offset=error.offset) from error
-    except UnsupportedLogError as error:
-        raise UnsupportedLogError(error.reason, path=str(path)) from error
-    return StoredLog(header, events, str(path), torn)
-
-
-def _read_frames(file: BinaryIO, size: int) -> tuple[SessionHeader, EventLog, TornTail | None]:
-    try:
-        return _fold(read_frames(file, size, together=True), lines_have_offsets=False)
-    except CorruptLogError:
-        file.seek(0)  # once more, to find the very frame
-        return _fold(read_frames(file, size), lines_have_offsets=False)
-
-
-def _read_plain(file: BinaryIO, size: int) -> tuple[SessionHeader, EventLog, TornTail | None]:
-    return _fold(read_plain(file, size), lines_have_offsets=True)
-
-
-def _fold(
-    parts: Iterator[Part | TornTail], *, lines_have_offsets: bool
-) -> tuple[SessionHeader, EventLog, TornTail | None]:
-    """Decode all parts; the rows of a unit count only when it is whole."""
-    rows = _RowReader(lines_have_offsets=lines_have_offsets)
-    header: SessionHeader | None = None
-    torn: TornTail | None = None
-    is_begun = False
-    try:
-        for part in parts:
-            if isinstance(part, TornTail):
-                torn = part
-                break
-            lines = part.lines
-            if header is None:
-                head, _, lines = lines.partition(b"\n")
-                header = _decode_first(head.removesuffix(b"\r"))
-            is_begun |= part.is_last
-            rows.add(part, lines)
-    finally:
-        rows.decode()  # what is wrong there comes before what was wrong after it
-    return _require_header(header if is_begun or torn is None else None, torn), rows.log, torn
-
-
-class _RowReader:
-    """Decodes the rows of parts, many parts at a time, into `log`, which gets those of whole units."""
-
-    def __init__(self, *, lines_have_offsets: bool) -> None:
-        self.log = EventLog()
-        self._lines_have_offsets = lines_have_offsets
-        self._next_seq = 0
-        self._waiting: list[tuple[Part, bytes]] = []  # with their lines, but for the header's
-        self._size = 0
-        self._is_whole = True  # whether those waiting are whole units
-        self._pending: list[Block] = []  # of a unit that is not whole yet
-
-    def add(self, part: Part, lines: bytes) -> None:
-        """Take a part's lines."""
-        if not part.is_last and self._is_whole:
-            self.decode()
-            self._is_whole = False
-        if lines:
-            self._waiting.append((part, lines))
-            self._size += len(lines)
-        if self._size >= _BLOCK_BYTES or (part.is_last and not self._is_whole):
-            self.decode()
-        if part.is_last and not self._is_whole:
-            self._is_whole = True
-            self._count()
-
-    def decode(self) -> None:
-        """Decode what is waiting."""
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        if not waiting:
-            return
-        try:
-            self._append(decode_block(b"".join([lines for _, lines in waiting]), self._next_seq))
-        except CorruptLogError:
-            for part, lines in waiting:
-                self._decode_part(part, lines)
-
-    def _decode_part(self, part: Part, lines: bytes) -> None:
-        try:
-            self._append(decode_block(lines, self._next_seq))
-        except CorruptLogError as error:
-            inside = len(part.lines) - len(lines) + (error.offset or 0)
-            offset = part.offset + (inside if self._lines_have_offsets else 0)
-            raise CorruptLogError(error.reason, offset=offset) from error
-
-    def _append(self, block: Block) -> None:
-        self._pending.append(block)
-        self._next_seq += block.length
-        if self._is_whole:
-            self._count()
-
-    def _count(self) -> None:
-        for block in self._pending:
-            self.log.extend_rows(block)
-        self._pending.clear()
-
-
-def _decode_first(line: bytes) -> SessionHeader:
-    try:
-        return decode_header(line)
-    except CorruptLogError as error:
-        raise CorruptLogError(error.reason, offset=0) from error
-
-
-def _require_header(header: SessionHeader | None, torn: TornTail | None) -> SessionHeader:
-    # A log gets its name together with its header and first batch, so a crash cannot leave one without.
-    if header is None:
-        reason = "the file is empty" if torn is None else "the file ends inside its header"
-        raise CorruptLogError(reason, offset=0)
-    return header
-
-
-def _check_identity(path: Path, header: SessionHeader) -> None:
-    try:
-        folder = escape_session_id(header.id)
-    except ValueError:
-        folder = ""
-    project = project_directory(header.cwd)
-    if (path.parent.parent.name, path.parent.name) != (project, folder):
-        raise CorruptLogError(
-            f"wrong identity: it is session {header.id!r}, which belongs into {project}/{folder}", offset=0
-        )
-
-
-def _is_compressed(path: Path) -> bool:
-    return path.name == LOG_NAMES["zstd"]
+    length: int
+    found: tuple[int, int, int]
 
 
 class LogFile:
@@ -200,26 +48,35 @@ class LogFile:
     Args:
         files: The operating system's calls.
         path: Where the log is, or will be.
+        leftovers: The failed batches that closed logs could not take back, by path; kept up to date here.
     """
 
-    def __init__(self, files: FileSystem, path: Path) -> None:
+    def __init__(self, files: FileSystem, path: Path, leftovers: dict[Path, Leftover]) -> None:
         self._files = files
         self._path = path
         self._name = str(path)
+        self._leftovers = leftovers
         self._descriptor: int | None = None
         self._length = 0  # of what is durable
         self._is_dirty = False  # whether more than that may be in the file
 
     @classmethod
-    def open(cls, files: FileSystem, path: Path, session_id: str, now_ms: int) -> tuple[StoredLog, LogFile]:
-        """Lock and read a log, and set its torn tail aside.
+    def open(
+        cls,
+        files: FileSystem,
+        path: Path,
+        session_id: str,
+        now_ms: int,
+        leftovers: dict[Path, Leftover],
+    ) -> tuple[StoredLog, LogFile]:
+        """Lock and read a log, take back what an earlier close could not, and set its torn tail aside.
 
         Raises:
             SessionLockedError: It is open elsewhere.
             CorruptLogError, UnsupportedLogError: It cannot be used; nothing was changed.
             OSError: It cannot be opened, or its torn tail not be saved.
         """
-        log = cls(files, path)
+        log = cls(files, path, leftovers)
         log._descriptor = files.open(path, os.O_RDWR | os.O_APPEND)
         try:
             if not take_lock(log._descriptor):
@@ -290,6 +147,15 @@ class LogFile:
         self._is_dirty = False
         self._length += len(data)
 
+    def check(self) -> None:
+        """Make sure that what is durable still is there, under the log's name; before `publish` nothing is.
+
+        Raises:
+            OSError: It is not.
+        """
+        if self._descriptor is not None:
+            self._check(self._descriptor, self._length)
+
     def close(self) -> None:
         """Release the lock; calling it again does nothing."""
         descriptor = self._descriptor
@@ -297,7 +163,10 @@ class LogFile:
             return
         with contextlib.suppress(OSError):
             if self._is_dirty:
-                self._take_back(descriptor)
+                with contextlib.suppress(OSError):
+                    self._take_back(descriptor)
+            if self._is_dirty:
+                self._leftovers[self._path] = Leftover(self._length, _stamp(descriptor))
             if self._is_ours(descriptor):
                 # Nothing durable: a first write was published, failed, and could not be withdrawn.
                 (self._path.with_name(OWNER_NAME) if self._length else self._path).unlink()
@@ -344,8 +213,9 @@ class LogFile:
         descriptor = self._require_open()
         if not self._is_ours(descriptor):
             raise PersistenceError("the session's log was replaced while it was opened; try again")
-        with os.fdopen(os.dup(descriptor), "rb", buffering=_READ_BYTES) as file:
-            stored = _read(self._path, file)
+        self._take_back_leftover(descriptor)
+        with os.fdopen(os.dup(descriptor), "rb", buffering=READ_BYTES) as file:
+            stored = read_open_log(self._path, file)
         self._length = os.fstat(descriptor).st_size
         # Whoever wrote last may have been killed before it could sync; what is read here counts as durable.
         self._files.fsync(descriptor)
@@ -358,13 +228,21 @@ class LogFile:
         torn = self._set_aside(descriptor, stored.torn, now_ms)
         return msgspec.structs.replace(stored, torn=torn)
 
+    def _take_back_leftover(self, descriptor: int) -> None:
+        """Cut off a failed batch: what the disk refused may read well and be gone after a loss of power."""
+        leftover = self._leftovers.get(self._path)
+        if leftover is not None and leftover.found == _stamp(descriptor):
+            self._files.truncate(descriptor, leftover.length)
+            self._files.fsync(descriptor)
+        self._leftovers.pop(self._path, None)
+
     def _set_aside(self, descriptor: int, torn: TornTail, now_ms: int) -> TornTail:
         """Copy the torn tail to a file of its own, then cut it off."""
         self._length = torn.offset
         path, copy = self._open_side_file(now_ms)
         try:
-            for offset in range(torn.offset, torn.offset + torn.length, _READ_BYTES):
-                length = min(_READ_BYTES, torn.offset + torn.length - offset)
+            for offset in range(torn.offset, torn.offset + torn.length, READ_BYTES):
+                length = min(READ_BYTES, torn.offset + torn.length - offset)
                 write_all(self._files, copy, os.pread(descriptor, length, offset))
             self._files.fsync(copy)
             sync_directory(self._files, path.parent)
@@ -409,3 +287,8 @@ class LogFile:
         if os.fstat(descriptor).st_size != self._length:
             raise PersistenceError("the session's log could not be cut back to its last whole batch")
         self._is_dirty = False
+
+
+def _stamp(descriptor: int) -> tuple[int, int, int]:
+    found = os.fstat(descriptor)
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -66,13 +66,15 @@ class WriteBehind:
     async def flush(self) -> None:
         """Return once everything that is in the log now is durable.
 
-        Events appended later may ride along and are not waited for. Cancelling the caller does not cancel
-        the write.
+        When it is already, the store is asked whether the log is still there. Events appended later may ride
+        along and are not waited for. Cancelling the caller does not cancel the write.
 
         Raises:
-            PersistenceError: The write failed; the events are kept.
+            PersistenceError: The write failed; the events are kept. Or the log is no longer there.
         """
         target = len(self._session.events)
+        if self._durable == target and not self._is_closing:
+            self._check()
         while self._durable < target:
             if self._is_closed:
                 raise PersistenceError(
@@ -135,11 +137,28 @@ class WriteBehind:
             self._writing = asyncio.create_task(self._write(), name=f"write {self._session.id}")
         return self._writing
 
+    def _check(self) -> None:
+        """Have the store look at a log that is durable to its end; a failure counts like that of a write.
+
+        Raises:
+            PersistenceError: The log is no longer what was confirmed.
+        """
+        try:
+            self._writer.check()
+        except Exception as error:
+            self._take_note_of_failure(error)
+            self._retry_later()
+            raise PersistenceError(f"session {self._session.id!r} is not safe: {error}") from error
+        self._take_note_of_success()
+
     async def _write(self) -> Exception | None:
         """Write, and return the failure rather than raise it: each flush that shares it raises its own."""
         error: Exception | None = None
         try:
-            await self._writer.write(self._session.events[self._durable : self._writing_to])
+            if self._durable == self._writing_to:  # a check failed, and is made again
+                self._writer.check()
+            else:
+                await self._writer.write(self._session.events[self._durable : self._writing_to])
         except Exception as failure:  # noqa: BLE001 - whatever it is, the events are kept and tried again
             error = failure
         finally:
@@ -159,7 +178,11 @@ class WriteBehind:
         has_later = len(self._session.events) > self._writing_to
         if has_later and self._window is None:  # their window ended while the write ran
             self._begin_write()
-        elif error is not None and self._retry is None:
+        elif error is not None:
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(self._pause, self._on_retry)
             self._pause = min(self._pause * 2, RETRY_SECONDS[1])
 
@@ -178,7 +201,7 @@ class WriteBehind:
     def _take_note_of_failure(self, error: Exception) -> None:
         if not self._is_failing:
             _logger.warning(
-                "session %s: %d events wait for storage: %s", self._session.id, self.pending, error
+                "session %s: storage fails, %d events wait for it: %s", self._session.id, self.pending, error
             )
         self._is_failing = True
 

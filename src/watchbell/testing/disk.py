@@ -50,9 +50,9 @@ class _File:
     def after_power_loss(self, random: Random) -> bytes:
         """Return the durable bytes and any prefix of the changes since, cut at any byte."""
         kept = self.changes[: random.randint(0, len(self.changes))]
-        if kept and kept[-1][1] is not None:
-            offset, data = kept[-1]
-            kept[-1] = (offset, data[: random.randint(0, len(data))])
+        if kept:
+            offset, data = kept.pop()
+            kept.append((offset, None if data is None else data[: random.randint(0, len(data))]))
         return self._after(kept)
 
     def _after(self, changes: list[_Change]) -> bytes:
@@ -88,8 +88,8 @@ class SimulatedDisk(FileSystem):
     Attributes:
         home: Directory of the files as they are now.
         before: Called before each change with the call's name (`open`, `write`, `fsync`, `truncate`, `link`,
-            `unlink`, `mkdir`) and, for `write`, the number of bytes. It may raise OSError to make the call
-            fail, and returns how many of the bytes get written, at least one.
+            `unlink`, `mkdir`) and, for `write`, the bytes. It may raise OSError to make the call fail, and
+            returns how many of the bytes get written, at least one.
     """
 
     def __init__(self, root: Path) -> None:
@@ -100,13 +100,13 @@ class SimulatedDisk(FileSystem):
         self._renames: list[tuple[Path, _Entry]] = []
         self._open: dict[int, tuple[Path, os.stat_result]] = {}
         self._is_frozen = False
-        self.before: Callable[[str, int], int] = lambda _, size: size
+        self.before: Callable[[str, bytes], int] = lambda _, data: len(data)
         self.home = root / "disk-0"
         self.home.mkdir()
 
     def open(self, path: Path, flags: int) -> int:
         """Open a file."""
-        self._before("open", 0)
+        self._before("open")
         is_new = bool(flags & os.O_CREAT) and not path.exists()
         descriptor = super().open(path, flags)
         found = os.fstat(descriptor)
@@ -118,7 +118,7 @@ class SimulatedDisk(FileSystem):
 
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write some of the data at the file's end."""
-        data = data[: self._before("write", len(data))]
+        data = data[: self._before("write", bytes(data))]
         found = os.fstat(descriptor)
         written = super().write(descriptor, data)
         self._files[found.st_ino].changes.append((found.st_size, bytes(data[:written])))
@@ -129,7 +129,7 @@ class SimulatedDisk(FileSystem):
         path, found = self._open[descriptor]
         file = self._files.get(found.st_ino)
         try:
-            self._before("fsync", 0)
+            self._before("fsync")
         except OSError:
             if file is not None:
                 file.lose()
@@ -142,30 +142,35 @@ class SimulatedDisk(FileSystem):
 
     def truncate(self, descriptor: int, length: int) -> None:
         """Cut a file."""
-        self._before("truncate", 0)
+        self._before("truncate")
         super().truncate(descriptor, length)
         self._files[os.fstat(descriptor).st_ino].changes.append((length, None))
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name."""
-        self._before("link", 0)
+        self._before("link")
         super().link(source, target)
         self._renames.append((target, target.stat().st_ino))
 
     def unlink(self, path: Path) -> None:
         """Take a name away."""
-        self._before("unlink", 0)
+        self._before("unlink")
         super().unlink(path)
         self._renames.append((path, _GONE))
 
     def mkdir(self, path: Path) -> None:
         """Make a directory."""
-        self._before("mkdir", 0)
+        self._before("mkdir")
         super().mkdir(path)
         self._renames.append((path, None))
 
+    def hand_over(self) -> None:
+        """The process that used the disk has ended in good order; another one follows."""
+        for file in self._files.values():
+            file.inherited = len(file.changes)
+
     def freeze(self) -> None:
-        """Let nothing change until the crash that is about to come; every call that would is ProcessKilled."""
+        """Let nothing change until the crash that is to come; a call that would raises ProcessKilled."""
         self._is_frozen = True
 
     def kill(self) -> None:
@@ -177,10 +182,10 @@ class SimulatedDisk(FileSystem):
         kept = self._renames[: random.randint(0, len(self._renames))]
         self._restart({**self._names, **dict(kept)}, random)
 
-    def _before(self, operation: str, size: int) -> int:
+    def _before(self, operation: str, data: bytes = b"") -> int:
         if self._is_frozen:
             raise ProcessKilled
-        return self.before(operation, size)
+        return self.before(operation, data)
 
     def _restart(self, names: dict[Path, _Entry], random: Random | None) -> None:
         """Put what survived into a new home."""

@@ -131,5 +131,8 @@ class _FaultyWriter:
         await self._inner.write(events)
         await self._store.after_write()
 
+    def check(self) -> None:
+        self._inner.check()
+
     async def close(self) -> None:
         await self._inner.close()

@@ -35,7 +35,7 @@ class LeftoverTaskError(AssertionError):
     """A simulation ended while tasks that it started were still waiting."""
 
 
-class ProcessKilled(BaseException):  # noqa: N818 - no error of the program: nothing in it may take note
+class ProcessKilled(BaseException):
     """The simulated process was killed: nothing in it runs any more, no `finally` either."""
 
 
@@ -151,7 +151,7 @@ def bury(loop: asyncio.AbstractEventLoop) -> None:
     Their `finally` blocks run now, since Python has no other way; they belong to a dead process, so what they
     reach for must not matter any more.
     """
-    loop.set_exception_handler(lambda *_: None)
+    loop.set_exception_handler(_ignore)
     buried: set[asyncio.Task[Any]] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -164,6 +164,10 @@ def bury(loop: asyncio.AbstractEventLoop) -> None:
         finally:
             asyncio._set_running_loop(None)
         loop.close()
+
+
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say nothing of what a dead process left undone."""
 
 
 def _close_task(task: asyncio.Task[Any]) -> None:

@@ -98,6 +98,8 @@ class SimulatedMachine:
             bury(loop)
             if is_killed:
                 self._crash()
+            else:
+                self.disk.hand_over()
 
     def kill(self, *, after: int = 0) -> None:
         """Kill the running process before it takes `after` more steps: at that `await`."""

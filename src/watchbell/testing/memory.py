@@ -32,6 +32,10 @@ class MemoryDisk:
         self.batches: dict[str, list[tuple[Event, ...]]] = {}
         self._holders: dict[str, _MemoryWriter] = {}
 
+    def remove(self, session_id: str) -> None:
+        """Take a stored session away, as a person may who clears a folder; its writer finds it gone."""
+        del self.headers[session_id], self.batches[session_id]
+
     def crash(self) -> None:
         """Kill every writer: locks are free, and what they still try to write fails."""
         for writer in self._holders.values():
@@ -106,10 +110,7 @@ class _MemoryWriter:
     async def write(self, events: Sequence[Event]) -> None:
         batch = tuple(events)
         await asyncio.sleep(0)  # a disk is never done in the same pass of the loop
-        if self.dead:
-            raise PersistenceError(
-                f"session {self._header.id!r}: this writer was closed or its process crashed"
-            )
+        self.check()
         for seq, event in enumerate(batch, self._length):
             if event.seq != seq:
                 raise ValueError(f"expected seq {seq}, found {event.seq}")
@@ -117,6 +118,13 @@ class _MemoryWriter:
             self._publish()
         self._disk.batches[self._header.id].append(batch)
         self._length += len(batch)
+
+    def check(self) -> None:
+        session_id = self._header.id
+        if self.dead:
+            raise PersistenceError(f"session {session_id!r}: this writer was closed or its process crashed")
+        if self._is_stored and self._disk.headers.get(session_id) is not self._header:
+            raise PersistenceError(f"session {session_id!r} was removed under the open session")
 
     async def close(self) -> None:
         self.dead = True

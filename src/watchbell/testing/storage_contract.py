@@ -11,7 +11,8 @@ class TestMyStorage(StorageContract):
 
 `connect` opens one more store over the same place at each call, like another program would. With a
 fixture `break_writes` that makes writes to the place fail while its context is entered, the suite checks
-the rules for failures too.
+the rules for failures too; with a fixture `remove_log` that takes a session's log away from the place, those
+for a log that is lost under its writer.
 """
 # ruff: noqa: S101, D102 - it is a suite for pytest: it asserts, and the name of a test is its sentence
 
@@ -30,13 +31,16 @@ from watchbell.log.events import Draft, Event
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import SessionPersistence
 
-__all__ = ["BreakWrites", "Connect", "StorageContract"]
+__all__ = ["BreakWrites", "Connect", "RemoveLog", "StorageContract"]
 
 Connect: TypeAlias = Callable[[], SessionPersistence]
 """Opens one more store over the same place."""
 
 BreakWrites: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Makes writes to the place fail while its context is entered."""
+
+RemoveLog: TypeAlias = Callable[[str], None]
+"""Takes the log of a session away from the place, as a person or another program may."""
 
 P = ParamSpec("P")
 
@@ -80,6 +84,11 @@ class StorageContract:
     def break_writes(self) -> BreakWrites:
         """Give what makes writes fail; without an own one, the tests that need it are skipped."""
         pytest.skip("this store gives no way to make its writes fail")
+
+    @pytest.fixture
+    def remove_log(self) -> RemoveLog:
+        """Give what takes a log away; without an own one, the tests that need it are skipped."""
+        pytest.skip("this store gives no way to take a log away")
 
     @_to_its_end
     async def test_what_was_written_is_there_for_another_store(self, connect: Connect) -> None:
@@ -250,6 +259,37 @@ class StorageContract:
         for name in names:
             await _expect(connect, name, _events(0, 4))
         await store.aclose()
+
+    @_to_its_end
+    async def test_a_log_that_is_as_it_was_left_passes_every_check(self, connect: Connect) -> None:
+        writer = await connect().create(_header("a"))
+        writer.check()
+        await writer.write(_events(0, 2))
+        writer.check()
+        await writer.close()
+        _, writer = await connect().open("a")
+        writer.check()
+        await writer.write(_events(2, 3))
+        writer.check()
+        await writer.close()
+        with pytest.raises(PersistenceError):
+            writer.check()
+
+    @_to_its_end
+    async def test_a_log_that_was_taken_away_passes_no_check(
+        self, connect: Connect, remove_log: RemoveLog
+    ) -> None:
+        created = await connect().create(_header("a"), _events(0, 1))
+        await _store(connect, "b", 1)
+        _, opened = await connect().open("b")
+        for session_id, writer in (("a", created), ("b", opened)):
+            remove_log(session_id)
+            with pytest.raises(PersistenceError):
+                writer.check()
+            with pytest.raises(PersistenceError):
+                await writer.write(_events(1, 2))
+            await writer.close()
+        assert list(await connect().list()) == []
 
     @_to_its_end
     async def test_a_cancelled_write_is_whole_or_absent(self, connect: Connect) -> None:

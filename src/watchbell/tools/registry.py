@@ -15,7 +15,14 @@ from watchbell.log.events import ToolSpec
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import ErrorValue, Tool, ToolExecution
 
-__all__ = ["MAX_RESULT_BYTES", "ToolOutcome", "ToolRegistry"]
+__all__ = [
+    "MAX_RESULT_BYTES",
+    "ToolOutcome",
+    "ToolRegistry",
+    "aborted_outcome",
+    "failed_outcome",
+    "render_value",
+]
 
 MAX_RESULT_BYTES = 64 * 1024
 """Most UTF-8 bytes of a result's text that a model gets, the note about a cut included."""
@@ -123,7 +130,7 @@ class ToolRegistry:
         if tool is None:
             return self._not_found(name)
         if execution.signal.aborted:
-            return _aborted()
+            return aborted_outcome()
         running = asyncio.create_task(_attempt(tool, arguments, execution), name=f"tool {name}")
         # The loop alone holds tasks weakly, and one that was told to stop may take its time.
         self._running.add(running)
@@ -141,7 +148,7 @@ class ToolRegistry:
         finally:
             withdraw()
             running.cancel()
-        return running.result() if running.done() else _aborted()
+        return running.result() if running.done() else aborted_outcome()
 
     def _not_found(self, name: str) -> ToolOutcome:
         known = ", ".join(tool.name for tool in self.tools()) or "none"
@@ -168,22 +175,27 @@ async def _attempt(tool: Tool, arguments: str, execution: ToolExecution) -> Tool
     try:
         value = await tool.run(execution, arguments)
         if isinstance(value, ErrorValue):
-            return ToolOutcome(_render(value.value), value.value, is_error=True)
-        return ToolOutcome(_render(value), value)
+            return ToolOutcome(render_value(value.value), value.value, is_error=True)
+        return ToolOutcome(render_value(value), value)
     except ToolAbortedError:
-        return _aborted()
+        return aborted_outcome()
     except asyncio.CancelledError:
         # Either the registry cancelled this task (nobody reads the outcome then, unless an abort and the
         # tool's end met), or something that the tool waited for was cancelled, which must not stop the turn.
         if execution.signal.aborted:
-            return _aborted()
-        return _failed(tool, "CancelledError")
+            return aborted_outcome()
+        return failed_outcome(tool.name, "CancelledError")
     except Exception as error:
         _logger.exception("tool %s failed in call %s", tool.name, execution.call_id)
-        return _failed(tool, type(error).__name__)
+        return failed_outcome(tool.name, type(error).__name__)
 
 
-def _render(value: Any) -> str:
+def render_value(value: Any) -> str:
+    """Return the text of a JSON value for a model, cut at `MAX_RESULT_BYTES` with a note of how much.
+
+    Raises:
+        InvalidEventError: It is no JSON value.
+    """
     text = value if isinstance(value, str) else encode_json(value).decode()
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) <= MAX_RESULT_BYTES:
@@ -199,10 +211,12 @@ def _error(text: str, name: str, code: str) -> ToolOutcome:
     return ToolOutcome(text, text, is_error=True, error={"name": name, "code": code})
 
 
-def _aborted() -> ToolOutcome:
+def aborted_outcome() -> ToolOutcome:
+    """What a call comes to whose turn was cancelled, or that was cancelled itself."""
     return _error("The call was cancelled.", "ToolAbortedError", ToolAbortedError.code)
 
 
-def _failed(tool: Tool, kind: str) -> ToolOutcome:
-    text = f"Tool {tool.name} failed with {kind}; whether it had an effect is not known."
+def failed_outcome(name: str, kind: str) -> ToolOutcome:
+    """What a call of tool `name` comes to that ended with an exception of class `kind`."""
+    text = f"Tool {name} failed with {kind}; whether it had an effect is not known."
     return _error(text, kind, "TOOL_FAILED")

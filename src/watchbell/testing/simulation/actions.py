@@ -6,14 +6,15 @@ import asyncio
 import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from watchbell.errors import SessionError, WatchbellError
 from watchbell.testing.simulation.record import Create
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from watchbell.agent.agent import Agent
     from watchbell.testing.simulation.adversary import Adversary
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Actions"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_MS = 4_000_000_000_000  # clocks are not set beyond the year 2096, so that calls stay within the calendar
+_LAST_MS = 4_000_000_000_000  # in the year 2096; set no further, clocks leave calls within the calendar
 _MOST_SESSIONS = 5
 
 
@@ -37,7 +38,9 @@ class Actions:
     async def act(self) -> None:
         """Do something, wait a while, do the next thing."""
         plan = self._adversary.plan
-        kinds = [self._create] * 8 + [self._talk] * 4 + [self._delete] * 2 + [self._list] * 2 + [self._cancel] * 2
+        kinds = (
+            [self._create] * 8 + [self._talk] * 4 + [self._delete] * 2 + [self._list] * 2 + [self._cancel] * 2
+        )
         kinds += [self._steer, self._inject, self._flush, self._fork, self._reopen, self._wait, self._wait]
         if plan.has_faults:
             kinds += [self._break_disk] * 3
@@ -63,7 +66,7 @@ class Actions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- Schedule's tools ------------------------------------------------------------------------------------
+    # --- Schedule's tools
 
     def _create(self, agent: Agent) -> None:
         number = self._record.counts["creates"]
@@ -92,21 +95,34 @@ class Actions:
                 return {"after_seconds": random.randint(1, seconds)}
 
     async def _run_create(self, agent: Agent, prompt: str, arguments: dict[str, Any]) -> None:
-        outcome = await self._call(agent, "schedule_create", arguments)
+        outcome: dict[str, Any] | None = await self._call(agent, "schedule_create", arguments)
         made = self._record.creates[prompt]
         made.aborted = outcome is None
         made.answer = outcome
-        if isinstance(outcome, dict) and "scheduledAt" in outcome and self._random.random() < 0.15:
-            self._delete_when_due(agent, outcome)
+        if outcome is not None and "scheduledAt" in outcome and self._random.random() < 0.3:
+            self._plan_trouble(agent, outcome["id"], outcome["scheduledAt"])
 
-    def _delete_when_due(self, agent: Agent, view: dict[str, Any]) -> None:
-        """Have a delete race with the delivery of what it deletes."""
-        target = datetime.fromisoformat(view["scheduledAt"])
+    def _plan_trouble(self, agent: Agent, schedule_id: str, scheduled_at: str) -> None:
+        """Have something else happen around the instant at which a reminder is due."""
+        target = datetime.fromisoformat(scheduled_at)
         now_ms = self._adversary.machine.clock.now_ms()
         wait = (target - _EPOCH - timedelta(milliseconds=now_ms)).total_seconds()
-        if 0 < wait < 60:
-            begin = lambda: self._begin(self._run_delete(agent, view["id"]))  # noqa: E731 - a callback, no more
-            asyncio.get_running_loop().call_later(max(0.0, wait - self._random.choice((0, 0.001, 0.3))), begin)
+        if not 0 < wait < 60:
+            return
+        plan = self._adversary.plan
+        trouble: list[Callable[[Agent], None]] = [self._talk, self._steer, self._cancel]
+        trouble += [partial(self._delete_with_work, schedule_id)] * 3
+        if plan.has_faults:
+            trouble += [self._break_disk_with_work] * 3
+        if plan.has_steps:
+            trouble += [self._set_clock] * 2
+        earlier = self._random.choice((-0.001, 0, 0, 0.001, 0.3))
+        happen = self._random.choice(trouble)
+        asyncio.get_running_loop().call_later(max(0.0, wait - earlier), self._if_live, agent, happen)
+
+    def _if_live(self, agent: Agent, happen: Callable[[Agent], None]) -> None:
+        if not agent.is_closing:
+            happen(agent)
 
     def _delete(self, agent: Agent) -> None:
         self._begin(self._run_delete(agent, f"schedule-{self._random.randint(1, 8)}"))
@@ -122,7 +138,8 @@ class Actions:
     async def _run_list(self, agent: Agent) -> None:
         outcome = await self._call(agent, "schedule_list", {})
         if isinstance(outcome, list):
-            self._record.listed.append((agent.id, [view["id"] for view in outcome]))
+            views = cast("list[dict[str, Any]]", outcome)
+            self._record.listed.append((agent.id, [view["id"] for view in views]))
 
     async def _call(self, agent: Agent, name: str, arguments: dict[str, Any]) -> Any:
         """Run a tool as the agent's own call, sometimes cancelled on the way; None when it was."""
@@ -133,7 +150,7 @@ class Actions:
         outcome = await agent.tools.execute(name, json.dumps(arguments), execution)
         return None if outcome.error is not None else outcome.value
 
-    # --- people ----------------------------------------------------------------------------------------------
+    # --- people
 
     def _talk(self, agent: Agent) -> None:
         agent.followup("hello there")
@@ -149,7 +166,7 @@ class Actions:
         self._record.cancels.append((agent.id, self._adversary.machine.elapsed_seconds))
         agent.cancel(discard_pending=self._random.random() < 0.5)
 
-    # --- sessions --------------------------------------------------------------------------------------------
+    # --- sessions
 
     def _flush(self, agent: Agent) -> None:
         self._begin(self._quietly(self._adversary.host.sessions.flush(agent.session)))
@@ -183,7 +200,7 @@ class Actions:
         with suppress(WatchbellError):
             await work
 
-    # --- the machine -----------------------------------------------------------------------------------------
+    # --- the machine
 
     def _wait(self, agent: Agent) -> None:
         """Do nothing."""
@@ -191,7 +208,20 @@ class Actions:
     def _break_disk(self, agent: Agent) -> None:
         faults = self._adversary.faults
         faults.failing += self._random.choice((1, 2, 10_000))
-        asyncio.get_running_loop().call_later(self._random.choice((0.5, 5, 50)) * self._random.random(), self._heal)
+        asyncio.get_running_loop().call_later(
+            self._random.choice((0.5, 5, 50)) * self._random.random(), self._heal
+        )
+
+    def _delete_with_work(self, schedule_id: str, agent: Agent) -> None:
+        """Delete, mostly while there is something to store before."""
+        if self._random.random() < 0.7:
+            self._inject(agent)
+        self._begin(self._run_delete(agent, schedule_id))
+
+    def _break_disk_with_work(self, agent: Agent) -> None:
+        """Fail while there is something to store."""
+        self._inject(agent)
+        self._break_disk(agent)
 
     def _heal(self) -> None:
         self._adversary.faults.failing = 0

@@ -12,21 +12,31 @@ import msgspec
 
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.errors import PersistenceError, WatchbellError
+from watchbell.errors import PersistenceError
 from watchbell.host.host import Host
 from watchbell.host.time_context import time_context
 from watchbell.log.events import Event
 from watchbell.log.session import Session
 from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.layout import Compression
 from watchbell.testing.loop import ProcessKilled
 from watchbell.testing.machine import SimulatedMachine
 from watchbell.testing.simulation.actions import Actions
-from watchbell.testing.simulation.record import Record, Row
+from watchbell.testing.simulation.record import Record, Row, is_reminder
 from watchbell.testing.simulation.world import DiskFaults, ErraticModel, MeddlingHook, SlowPersistence, work
 
 __all__ = ["Adversary", "Plan"]
 
-_INTERESTING = ("schedule/change", "agent/inbox/spliced", "turn/start", "turn/end", "watchbell/take-up", "tool/call")
+_REMINDER = "a reminder's message in the inbox"
+_INTERESTING = (
+    *[_REMINDER] * 3,
+    *["turn/start"] * 2,
+    "schedule/change",
+    "agent/inbox/spliced",
+    "turn/end",
+    "watchbell/take-up",
+    "tool/call",
+)
 _REST_SECONDS = 300
 
 
@@ -34,9 +44,10 @@ class Plan:
     """What a seed makes of a run before it begins."""
 
     def __init__(self, random: Random) -> None:
-        self.compression = random.choice(("zstd", "none", "none"))
+        self.is_grim = random.random() < 0.12  # every life ends at once, in the same way
+        self.compression: Compression = random.choice(("zstd", "none", "none"))
         self.sessions = random.choice((1, 1, 2, 3))
-        self.lives = random.randint(1, 6)
+        self.lives = random.randint(6, 8) if self.is_grim else random.randint(1, 6)
         self.pace = random.choice((0.01, 0.3, 3.0))
         self.disk_seconds = random.choice((0.0, 0.003, 0.003, 0.4))
         self.has_faults = random.random() < 0.5
@@ -106,15 +117,19 @@ class Adversary:
     async def _quiet_process(self) -> None:
         self._hook.calm = True
         await self._start(calm=True)
-        quiet_seconds = 0
+        quiet_seconds, length = 0, -1
         for _ in range(_REST_SECONDS):
             await asyncio.sleep(1)
-            is_quiet = all(agent.phase == "idle" for agent in self.host.agents.live)
+            before, length = length, sum(len(agent.session.events) for agent in self.host.agents.live)
+            # Idle alone is no rest: between two deliveries an agent is idle while the storage confirms.
+            is_quiet = length == before and all(agent.phase == "idle" for agent in self.host.agents.live)
             quiet_seconds = quiet_seconds + 1 if is_quiet else 0
             if quiet_seconds == 3:
                 break
         else:
-            self.record.faults.append(("silent", "all", "no rest: an agent is still at work after five minutes"))
+            self.record.faults.append(
+                ("silent", "all", "no rest: an agent is still at work after five minutes")
+            )
         self.record.stopped_at = self.machine.elapsed_seconds
         await self._stop()
 
@@ -123,12 +138,14 @@ class Adversary:
         self._kill_at_event, self.faults.kill_in = None, None
         choice = self.random.random()
         self._dies = choice < 0.85
-        if choice < 0.15:
+        if self.plan.is_grim:
+            self._dies, self._kill_at_event = True, ("turn/start", 0)
+        elif choice < 0.15:
             self.machine.kill(after=self.random.randrange(300))
         elif choice < 0.4:
             self.faults.kill_in = self.random.randrange(60)
         elif choice < 0.75:
-            self._kill_at_event = self.random.choice(_INTERESTING), self.random.randrange(6)
+            self._kill_at_event = self.random.choice(_INTERESTING), self.random.randrange(4)
 
     def _kill_now(self) -> None:
         self.machine.kill()
@@ -159,7 +176,7 @@ class Adversary:
         )
         await self.host.__aenter__()
         self.host.ctx.on("session/created", self._on_session)
-        self.host.ctx.on("agent/created", lambda agent: self.record.note(agent.id, "alive"))
+        self.host.ctx.on("agent/created", self._on_agent)
         stored = [ref.session_id for ref in await self.host.sessions.list()]
         self.session_ids += [name for name in stored if name not in self.session_ids]
         for name in self.session_ids:
@@ -197,6 +214,9 @@ class Adversary:
     def _disk_delay(self) -> float:
         return self.random.choice((0.0, self.plan.disk_seconds * self.random.random()))
 
+    def _on_agent(self, agent: Agent) -> None:
+        self.record.note(agent.id, "alive")
+
     def _on_session(self, session: Session) -> None:
         if self.machine.is_running:
             self.record.opened(
@@ -207,17 +227,19 @@ class Adversary:
     def _on_events(self, session_id: str, events: Any) -> None:
         if not self.machine.is_running:
             return
-        self.record.appended(session_id, [self._row(event) for event in events])
-        if self._kill_at_event is not None and any(event.type == self._kill_at_event[0] for event in events):
-            kind, count = self._kill_at_event
-            self._kill_at_event = (kind, count - 1)
-            if count == 0 and self.random.random() < 0.5:
-                self.machine.kill(after=self.random.randrange(40))
-            elif count == 0:
-                self.faults.kill_in = self.random.randrange(3)  # most often while that is being written
+        rows = [self._row(event) for event in events]
+        self.record.appended(session_id, rows)
+        if self._kill_at_event is None:
+            return
+        kind, count = self._kill_at_event
+        if not any(event.type == kind or (kind == _REMINDER and is_reminder(event)) for event in rows):
+            return
+        self._kill_at_event = (kind, count - 1)
+        if count == 0 and self.random.random() < 0.5:
+            self.machine.kill(after=self.random.randrange(40))
+        elif count == 0:
+            self.faults.kill_in = self.random.choice((0, 0, 1, 2))  # most often while that is being written
 
     def _row(self, event: Event) -> Row:
         data = msgspec.json.decode(event.raw)
         return Row(event.type, event.seq, event.time, data, self.machine.elapsed_seconds)
-
-

@@ -125,7 +125,7 @@ class Book:
             self._wrong("invalid", f"row {seq}, {type_}: {type(error).__name__} {error}")
 
     def unanswered(self) -> dict[str, Turn]:
-        """Return the reminder messages whose last turn was not answered and may be taken up, with that turn."""
+        """Return the reminder messages whose last turn is to be taken up again, with that turn."""
         last = {message: turn for turn in self.turns for message in turn.reminders}
         return {
             message: turn
@@ -136,7 +136,7 @@ class Book:
     def _wrong(self, kind: str, text: str) -> None:
         self.wrongs.append((kind, text))
 
-    # --- turns, steps and the transcript ---------------------------------------------------------------------
+    # --- turns, steps and the transcript
 
     def _add_structure(self, type_: str, seq: int, data: Any) -> None:
         match type_:
@@ -188,15 +188,15 @@ class Book:
             case _:
                 self._require(data["callId"] in self._calls, seq, "a call that the answer does not hold")
 
-    def _note_text(self, has_text: bool) -> None:  # noqa: FBT001 - one fact, two callers
+    def _note_text(self, has_text: bool) -> None:
         if has_text and self.turn is not None:
             self.turn.has_text = True
 
-    def _require(self, holds: bool, seq: int, text: str) -> None:  # noqa: FBT001 - reads like an assertion
+    def _require(self, holds: bool, seq: int, text: str) -> None:
         if not holds:
             self._wrong("invalid", f"row {seq}: {text}")
 
-    # --- the inbox and take-ups ------------------------------------------------------------------------------
+    # --- the inbox and take-ups
 
     def _add_own(self, type_: str, seq: int, time: int, data: Any) -> None:
         match type_:
@@ -245,7 +245,9 @@ class Book:
             return
         keys = [(item["id"], item["occurrenceAt"]) for item in message["source"]["reminders"]]
         self.decisions[message_id] = Decision(message_id, keys, seq, time)
-        self._require(self.turn is None and not self.pending["next-turn"], seq, "decided while the agent was busy")
+        self._require(
+            self.turn is None and not self.pending["next-turn"], seq, "decided while the agent was busy"
+        )
         for schedule_id, occurrence in keys:
             record = self.active.get(schedule_id)
             if record is None:
@@ -261,14 +263,16 @@ class Book:
         message_id = message["id"]
         self.entered[message_id] += 1
         self.claimed.discard(message_id)
-        self._require(message_id not in self.pending["next-turn"], seq, f"{message_id} entered and is pending")
+        self._require(
+            message_id not in self.pending["next-turn"], seq, f"{message_id} entered and is pending"
+        )
         if message["source"].get("plugin") == "schedule":
             for item in message["source"]["reminders"]:
                 self.shown[item["id"], item["occurrenceAt"]] += 1
             if self.turn is not None:
                 self.turn.reminders.append(message_id)
 
-    # --- Schedule --------------------------------------------------------------------------------------------
+    # --- Schedule
 
     def _change(self, seq: int, data: Any) -> None:
         self._require(data["version"] == 1, seq, "an unknown version")
@@ -291,7 +295,9 @@ class Book:
         self._require(bool(record["prompt"].strip()), seq, "a blank prompt")
         to_ms(record["scheduledAt"])
         if record["kind"] == "every":
-            self._require(type(record["everySeconds"]) is int and record["everySeconds"] >= 300, seq, "an interval")
+            self._require(
+                type(record["everySeconds"]) is int and record["everySeconds"] >= 300, seq, "an interval"
+            )
         self.created[schedule_id] = record
         self.active[schedule_id] = dict(record)
 

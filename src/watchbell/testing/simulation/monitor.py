@@ -99,7 +99,9 @@ class _Watch:
             self._book.add(row.type, row.seq, row.time, row.data)
         if len(self._book.decisions) > decided:
             self._due_since = None
-        self._target = min((to_ms(found["scheduledAt"]) for found in self._book.active.values()), default=None)
+        self._target = min(
+            (to_ms(found["scheduledAt"]) for found in self._book.active.values()), default=None
+        )
         self._is_busy = self._find_work()
 
     def _is_ready(self) -> bool:

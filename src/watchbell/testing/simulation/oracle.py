@@ -1,4 +1,4 @@
-"""The oracle: says of a run what was promised and not kept. It knows the final logs and the record, no more."""
+"""The oracle: says of a run what was promised and not kept. It knows the logs and the record only."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ class _Case:
         if [(row.type, row.seq, row.time) for row in seen] != [
             (row["type"], row["seq"], row["time"]) for row in self._rows
         ]:
-            self._wrong("invalid", f"{len(self._rows)} rows are on disk that are not the {len(seen)} appended ones")
+            self._wrong(
+                "invalid", f"{len(self._rows)} rows are on disk that are not the {len(seen)} appended ones"
+            )
 
     def _examine_keys(self) -> None:
         """Each dispatched occurrence entered the conversation once, and nothing else did."""
@@ -148,21 +150,25 @@ class _Case:
                 self._wrong("unconfirmed", f"a list showed {ids}, of which some are not in the log")
 
     def _examine_create(self, made: Create, found: list[dict[str, Any]]) -> None:
-        answer = made.answer
+        answer = made.answer or {}
         if len(found) > 1:
             self._wrong("doubled", f"{made.prompt!r} was created {len(found)} times")
-        elif isinstance(answer, dict) and "scheduledAt" in answer:
+        elif "scheduledAt" in answer:
             view = {key: value for key, value in answer.items() if key not in ("state", "deliveryMode")}
             if found != [view]:
                 self._wrong("lost", f"{made.prompt!r} was answered with {view}, and the log has {found}")
-        elif isinstance(answer, dict) and answer["code"] != "persistence_uncertain" and found:
+        elif answer and answer["code"] != "persistence_uncertain" and found:
             self._wrong("invalid", f"{made.prompt!r} was refused with {answer['code']}, and is in the log")
 
     def _examine_rest(self) -> None:
         """Nothing is pending, claimed and not entered, open or overdue any more."""
         book = self.book
         for target, messages in book.pending.items():
-            left = [name for name in messages if name not in book.decisions or not self._is_over(book.decisions[name].seq)]
+            left = [
+                name
+                for name in messages
+                if name not in book.decisions or not self._is_over(book.decisions[name].seq)
+            ]
             if left:
                 self._wrong("silent", f"{len(left)} messages are pending in {target}: {left[:3]}")
         if book.claimed:
@@ -176,7 +182,9 @@ class _Case:
 
     def _examine_turns(self) -> None:
         """Each reminder reached the model, used up its takings-up, or was cancelled after it had entered."""
-        asked = {name for request in self._record.requests.get(self._session, []) for name in request.message_ids}
+        asked = {
+            name for request in self._record.requests.get(self._session, []) for name in request.message_ids
+        }
         last = {message: turn for turn in self.book.turns for message in turn.reminders}
         for message_id, turn in last.items():
             kind = turn.reason.get("kind")
@@ -188,9 +196,13 @@ class _Case:
             elif turn.is_unanswered:
                 if self.book.attempts[message_id] < 3:
                     tries = self.book.attempts[message_id]
-                    self._wrong("silent", f"{message_id}: turn {turn.number} ended {kind}, taken up {tries} times")
+                    self._wrong(
+                        "silent", f"{message_id}: turn {turn.number} ended {kind}, taken up {tries} times"
+                    )
             elif message_id not in asked:
-                self._wrong("silent", f"{message_id}: turn {turn.number} ended {kind}, the model never saw it")
+                self._wrong(
+                    "silent", f"{message_id}: turn {turn.number} ended {kind}, the model never saw it"
+                )
 
     def _is_over(self, seq: int | None) -> bool:
         """Whether a row came when the last process was ending already."""
@@ -200,6 +212,4 @@ class _Case:
     def _was_cancelled(self, start: int, end: int | None) -> bool:
         rows = self._record.rows[self._session]
         begin, finish = rows[start].at, rows[start if end is None else end].at
-        return any(
-            session == self._session and begin <= at <= finish for session, at in self._record.cancels
-        )
+        return any(session == self._session and begin <= at <= finish for session, at in self._record.cancels)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Create", "Moment", "Record", "Request", "Row"]
+__all__ = ["Create", "Moment", "Record", "Request", "Row", "is_reminder"]
 
 Kind: TypeAlias = Literal[
     "open",  # a log was opened, or begun; `value` is the length of its seed, and the rows it had
@@ -64,7 +64,7 @@ class Create:
 
     session: str
     prompt: str
-    answer: Any = None
+    answer: dict[str, Any] | None = None
     aborted: bool = False
 
 
@@ -85,14 +85,14 @@ class Record:
         rows: The log of each session as far as it has come, durable or not.
         durable: How many rows of each are known to be durable.
         moments: What happened, in order.
-        creates: Calls of `schedule_create` by prompt.
+        creates: Calls of `schedule_create`, by prompt.
         deleted: Session and id of each delete that was confirmed.
         listed: Session and ids of each list that was answered.
         cancels: Session and instant of each cancel by a person.
         requests: What the model was asked, by session.
         faults: What was wrong already when it happened, as kind, session and text.
-        quiet_ids: Messages that were injected silently: they open no turn until their session is opened again.
-        stopped_at: When the last process was told to end. What comes due while it ends is left to the next one.
+        quiet_ids: Messages injected silently: they open no turn until their session is opened again.
+        stopped_at: When the last process was told to end. What comes due while it ends is left.
         counts: Of anything worth counting.
     """
 
@@ -117,7 +117,7 @@ class Record:
         self.moments.append(Moment(at, wall_ms, session, kind, value))
 
     def opened(self, session: str, owned_from: int, loaded: list[Row]) -> None:
-        """Take note of a log that becomes live; it must be a prefix of what was appended, and all of what was durable."""
+        """Take note of a log that becomes live: a prefix of what was appended, and all that was durable."""
         known = self.rows.setdefault(session, [])
         seen = known[: len(loaded)]
         if seen and [(row.type, row.time, row.data) for row in seen] != [
@@ -129,7 +129,9 @@ class Record:
             self.faults.append(("unconfirmed", session, text))
         self.rows[session] = [*seen, *loaded[len(seen) :]]
         self.durable[session] = len(loaded)
-        self._entered = {key: seq for key, seq in self._entered.items() if key[0] != session or seq < len(loaded)}
+        self._entered = {
+            key: seq for key, seq in self._entered.items() if key[0] != session or seq < len(loaded)
+        }
         self.note(session, "open", (owned_from, self.rows[session].copy()))
 
     def appended(self, session: str, rows: list[Row]) -> None:
@@ -156,14 +158,17 @@ class Record:
 
     def _require_confirmed_changes(self, session: str, rows: list[Row]) -> None:
         """Nothing is decided on changes that the storage has not confirmed."""
-        if not any(_is_reminder(row) for row in rows):
+        if not any(is_reminder(row) for row in rows):
             return
         log, durable = self.rows[session], self.durable[session]
         if any(row.type == "schedule/change" for row in log[durable : len(log) - len(rows)]):
-            self.faults.append(("unconfirmed", session, "an occurrence was decided on changes that are not on disk"))
+            self.faults.append(
+                ("unconfirmed", session, "an occurrence was decided on changes that are not on disk")
+            )
 
 
-def _is_reminder(row: Row) -> bool:
+def is_reminder(row: Row) -> bool:
+    """Whether a row puts a reminder's message into the inbox."""
     if row.type != "agent/inbox/spliced":
         return False
     return any(message["source"].get("plugin") == "schedule" for message in row.data["inserted"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import PersistenceError
-from watchbell.log.events import Chunk, Event
+from watchbell.log.events import Chunk, Event, ToolCallBlock, ToolResultBlock
 from watchbell.models.base import ModelRequest
 from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 from watchbell.testing.model import Answer, ScriptedModel, call, fail, hang, say, think
@@ -36,7 +36,7 @@ async def work(seconds: float) -> str:
 
 
 class DiskFaults:
-    """Lets calls to the disk fail, all of them for a while or just the next ones, and kills the process in one.
+    """Lets calls to the disk fail, the next ones or all for a while, and kills the process in one of them.
 
     Attributes:
         failing: How many of the next writes and fsyncs fail.
@@ -51,19 +51,26 @@ class DiskFaults:
         self.failing = 0
         self.kill_in: int | None = None
 
-    def __call__(self, operation: str, size: int) -> int:
+    def __call__(self, operation: str, data: bytes) -> int:
         """Decide about one call, as `SimulatedDisk.before`."""
         if self.kill_in is not None:
             self.kill_in -= 1
             if self.kill_in < 0:
-                if size > 1 and not self._is_short:
+                if len(data) > 1 and not self._is_short:
                     self._is_short = True
-                    return self._random.randint(1, size - 1)
+                    return self._cut(data)
                 self._kill()
         if self.failing > 0 and operation in ("write", "fsync", "link", "truncate"):
-            self._fail(operation, size)
-            return self._random.randint(1, size - 1) if self._is_short else size
-        return size
+            self._fail(operation, len(data))
+            return self._cut(data) if self._is_short else len(data)
+        return len(data)
+
+    def _cut(self, data: bytes) -> int:
+        """Choose where a write falls short: anywhere, or between the lines of a plain log."""
+        ends = [at + 1 for at, byte in enumerate(data[:-1]) if byte == 10]
+        if ends and self._random.random() < 0.5:
+            return self._random.choice(ends)
+        return self._random.randint(1, len(data) - 1)
 
     def _fail(self, operation: str, size: int) -> None:
         """Fail, or let a write fall short and fail in the next call.
@@ -134,9 +141,12 @@ class _SlowWriter:
             await asyncio.sleep(self._delay())
         except PersistenceError:
             self._record.counts["failed writes"] += 1
-            self._record.note(self._session_id, "written", False)  # noqa: FBT003
+            self._record.note(self._session_id, "written", False)
             raise
-        self._record.note(self._session_id, "written", True)  # noqa: FBT003
+        self._record.note(self._session_id, "written", True)
+
+    def check(self) -> None:
+        self._inner.check()
 
     async def close(self) -> None:
         await self._inner.close()
@@ -164,8 +174,14 @@ class ErraticModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer a request."""
         answered = [m.source.get("kind") == "tool" for m in request.messages]
-        ids = frozenset(m.id for m, is_result in zip(request.messages, answered, strict=True) if not is_result)
+        ids = frozenset(
+            m.id for m, is_result in zip(request.messages, answered, strict=True) if not is_result
+        )
         self._record.asked(self._session_id, ids)
+        if (wrong := _find_wrong(request)) is not None:
+            self._record.faults.append(
+                ("invalid", self._session_id, f"a request that providers refuse: {wrong}")
+            )
         delay = 0.0 if self.calm else self._random.choice((0, 0, 0.001, self._pace * self._random.random()))
         return ScriptedModel(self._answer, delay_seconds=delay).stream(request)
 
@@ -203,6 +219,22 @@ class ErraticModel:
         return call("schedule_create", {"prompt": prompt, "after_seconds": random.randint(1, 40)}, call_id)
 
 
+def _find_wrong(request: ModelRequest) -> str | None:
+    """Say what a provider would refuse: no user at the head, a call without its one result."""
+    if not request.messages or request.messages[0].role != "user":
+        return "it does not begin with a user message"
+    open_calls: set[str] = set()
+    for message in request.messages:
+        results = {block.tool_call_id for block in message.content if isinstance(block, ToolResultBlock)}
+        if results - open_calls:
+            return f"a result without a call: {sorted(results - open_calls)}"
+        if open_calls and not results:
+            return f"calls without a result: {sorted(open_calls)}"
+        open_calls -= results
+        open_calls |= {block.id for block in message.content if isinstance(block, ToolCallBlock)}
+    return f"calls without a result: {sorted(open_calls)}" if open_calls else None
+
+
 class MeddlingHook:
     """A plugin whose step hook dawdles, fails, and rejects what it may not."""
 
@@ -216,7 +248,7 @@ class MeddlingHook:
         self.calm = False
 
     @asynccontextmanager
-    async def install(self, ctx: Context) -> AsyncIterator[None]:
+    async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Meddle until this is left."""
         end = ctx.on("step/prepare", self._prepare)
         try:
@@ -235,5 +267,3 @@ class MeddlingHook:
             for message in plan.messages:
                 if plan.reject(message) and message.source.get("plugin") == "schedule":
                     self._record.faults.append(("lost", agent.id, f"a hook rejected reminder {message.id}"))
-
-

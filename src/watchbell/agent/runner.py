@@ -1,0 +1,313 @@
+"""The seam for another framework's loop: it calls the model and decides what comes next, we keep the log.
+
+A host takes a `TurnRunner` in the place of a model. The session log, the inbox, Schedule and its delivery
+stay as they are; only what happens between the beginning of a turn and its end is the runner's. It reports
+that through a `TurnRecorder`, so that the log says the same as for our own loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from watchbell.agent.answer import AnswerRecorder
+from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
+from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from watchbell.agent.agent import Agent
+    from watchbell.agent.entry import Entry
+    from watchbell.agent.turn import Turn
+    from watchbell.log.events import Message, ToolCallBlock
+    from watchbell.tools.definition import AbortSignal, Tool
+
+__all__ = ["TurnRecorder", "TurnRunner"]
+
+T = TypeVar("T")
+_NOT_STARTED = ToolOutcome(
+    "This call was not run.", None, True, {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
+)
+_NOT_AWAITED = ToolOutcome(
+    "Nobody waited for the end of this call: it may or may not have taken effect.",
+    None,
+    True,
+    {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"},
+)
+
+
+@runtime_checkable
+class TurnRunner(Protocol):
+    """A loop of another framework that answers turns.
+
+    One runner may answer for many agents, and for several of them at a time.
+    """
+
+    @property
+    def provider(self) -> str:
+        """Who serves the model, as the log shall call it; not empty."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name at its provider; not empty."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens a request and its answer may have together, None when unknown."""
+        ...
+
+    async def run_turn(self, turn: TurnRecorder) -> None:
+        """Answer what `turn.transcript()` ends with, and return when the answer is whole.
+
+        Everything that the transcript holds is durable when this is called. Each call of a model stands in
+        an `async with turn.answer()`, each call of a tool in `turn.call()` or `turn.watch()`. It is called
+        once more in the same turn when somebody steered a message into it after the last answer.
+
+        Cancellation: when the turn is cancelled, the task that runs this is, once, and its end is awaited.
+        What it leaves open then is closed in the log.
+
+        Raises:
+            ModelError: The answer failed; its code goes into the log. A framework's own exceptions are best
+                turned into it; any other one ends the turn with `INTERNAL_ERROR`.
+        """
+        ...
+
+
+class _Call:
+    """A call of an answer, until its result is in the log."""
+
+    def __init__(self, given_id: str, block: ToolCallBlock) -> None:
+        self.given_id = given_id
+        self.block = block
+        self.seq: int | None = None
+        self.outcome: ToolOutcome | None = None
+
+
+class TurnRecorder:
+    """A turn as a `TurnRunner` sees it: what it has to answer, and where it reports how.
+
+    Everything is appended to the session log as it is reported, in the order that every reader of logs relies
+    on: an answer, then its calls, then the next answer in a new step.
+    """
+
+    def __init__(self, turn: Turn, entry: Entry) -> None:
+        self._turn = turn
+        self._entry = entry
+        self._answer: AnswerRecorder | None = None
+        self._is_answered = False
+        self._hit_limit = False
+        self._calls: list[_Call] = []
+        self._failure: PersistenceError | ModelError | None = None
+        self._is_over = False
+
+    @property
+    def agent(self) -> Agent:
+        """Whose turn it is."""
+        return self._turn.agent
+
+    @property
+    def number(self) -> int:
+        """The turn's number, from 1."""
+        return self._turn.number
+
+    @property
+    def signal(self) -> AbortSignal:
+        """Aborted when the turn is cancelled."""
+        return self._turn.signal
+
+    @property
+    def system(self) -> str | None:
+        """The agent's system prompt, None for none."""
+        return self.agent.system
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The agent's tools, by name, Schedule's among them; `call` runs one."""
+        return self.agent.tools.tools()
+
+    def transcript(self) -> tuple[Message, ...]:
+        """Return the whole conversation so far, oldest message first."""
+        return self.agent.transcript()
+
+    @asynccontextmanager
+    async def answer(self) -> AsyncGenerator[AnswerRecorder]:
+        """Record one answer of the model; the model is called inside.
+
+        From the second answer of a turn on, this ends the step before and begins the next one, lets in what
+        was steered meanwhile, and returns once all of it is durable. Calls of the answer before that have no
+        result get an error for one. An exception inside leaves what had come as an interrupted answer.
+
+        Raises:
+            PersistenceError: The storage did not confirm what the model would be asked. The turn ends.
+            ModelError: The turn has had `Agent.max_steps` steps. It ends.
+            AgentError: An answer is open already.
+        """
+        self._require_running()
+        if self._answer is not None:
+            raise AgentError("an answer is open already; a turn has one at a time")
+        entered = await self._begin_step() if self._is_answered else ()
+        answer = self._answer = AnswerRecorder(self._turn.begin_answer(), entered)
+        try:
+            yield answer
+        except BaseException:
+            answer.end(interrupted=True)
+            raise
+        else:
+            self._end_answer(answer)
+        finally:
+            self._answer = None
+
+    async def call(self, call_id: str) -> ToolOutcome:
+        """Run a call of the last answer with the agent's tool of that name, and return what it came to.
+
+        Calls may run side by side; their results enter the log in the order of the calls.
+
+        Raises:
+            AgentError: The last answer holds no such call that has not been run.
+        """
+        call = self._begin_call(call_id)
+        try:
+            call.outcome = await self._turn.execute(call.block)
+            return call.outcome
+        except asyncio.CancelledError:
+            call.outcome = aborted_outcome()
+            raise
+        finally:
+            self._append_results()
+
+    async def watch(self, call_id: str, run: Callable[[], Awaitable[T]]) -> T:
+        """Run a call of the last answer with a tool of the framework's own.
+
+        What `run` returns or raises passes. The log gets the value's JSON, or its `str` when it has none; of
+        an exception only the class.
+
+        Raises:
+            AgentError: The last answer holds no such call that has not been run.
+        """
+        call = self._begin_call(call_id)
+        try:
+            value = await run()
+            call.outcome = ToolOutcome(_text_of(value), value)
+            return value
+        except asyncio.CancelledError:
+            call.outcome = aborted_outcome()
+            raise
+        except Exception as error:
+            call.outcome = failed_outcome(call.block.name, type(error).__name__)
+            raise
+        finally:
+            self._append_results()
+
+    async def run(self, runner: TurnRunner) -> dict[str, Any]:
+        """Have the turn answered and return why it ends. The turn itself calls this."""
+        try:
+            return await self._run(runner)
+        finally:
+            self._is_over = True
+
+    async def _run(self, runner: TurnRunner) -> dict[str, Any]:
+        turn = self._turn
+        await turn.confirm()
+        while True:
+            await self._run_once(runner)
+            turn.end_step()
+            if self._hit_limit:
+                return {"kind": "max-tokens"}
+            if not turn.agent.has_waking_step:
+                return {"kind": "completed"}
+            plan = await turn.prepare(self._entry, opens_turn=False)
+            if not plan.accepted:
+                self._entry.discard(plan)
+                return {"kind": "completed"}
+            turn.enter_step(self._entry, plan)
+            self._is_answered = False
+            await turn.confirm()
+
+    async def _run_once(self, runner: TurnRunner) -> None:
+        """Call the runner; whatever it does, nothing of the step is left open but the step itself."""
+        turn = self._turn
+        try:
+            await turn.until_aborted(runner.run_turn(self))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ModelError("the loop that answers was cancelled from inside", code="CANCELLED") from None
+        except Exception:
+            turn.raise_if_aborted()  # whatever a framework makes of being cancelled
+            if self._failure is not None:  # or of an error of ours
+                raise self._failure from None
+            raise
+        finally:
+            self._settle()
+        turn.raise_if_aborted()
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_answered:
+            raise ModelError("the loop ended without an answer", code="EMPTY_ANSWER")
+
+    async def _begin_step(self) -> tuple[Message, ...]:
+        turn = self._turn
+        self._settle()
+        turn.end_step()
+        try:
+            if (limit := turn.step_limit()) is not None:
+                raise limit
+            plan = await turn.prepare(self._entry, opens_turn=False)
+            turn.enter_step(self._entry, plan)
+            self._is_answered = False
+            await turn.confirm()
+        except (PersistenceError, ModelError) as error:
+            self._failure = error
+            raise
+        return (*plan.head, *plan.accepted)
+
+    def _end_answer(self, answer: AnswerRecorder) -> None:
+        log = answer.end(interrupted=False)
+        if log is None:
+            return
+        blocks = self._turn.take_calls(log)
+        self._calls = [_Call(given, block) for given, block in zip(answer.given_ids, blocks, strict=True)]
+        self._is_answered = True
+        self._hit_limit = log.finish is not None and log.finish.kind == "max-tokens"
+
+    def _require_running(self) -> None:
+        """Raise what has stopped the turn, if anything has; a framework may have swallowed it before."""
+        self._turn.raise_if_aborted()
+        if self._failure is not None:
+            raise self._failure
+        if self._is_over:
+            raise AgentError(f"turn {self.number} has ended; nothing can be recorded in it any more")
+
+    def _begin_call(self, call_id: str) -> _Call:
+        self._require_running()
+        for call in self._calls:
+            if call.given_id == call_id and call.seq is None and call.outcome is None:
+                call.seq = self._turn.append_call(call.block)
+                return call
+        raise AgentError(f"the last answer holds no call {call_id!r} that is still to run; record it first")
+
+    def _append_results(self) -> None:
+        while self._calls and self._calls[0].outcome is not None:
+            call = self._calls.pop(0)
+            self._turn.append_result(call.block, call.seq, call.outcome or _NOT_STARTED)
+
+    def _settle(self) -> None:
+        """Close what a loop left open: its answer, and its calls without a result."""
+        if self._answer is not None:
+            self._answer.end(interrupted=True)
+        for call in self._calls:
+            if call.outcome is None:
+                call.outcome = _NOT_STARTED if call.seq is None else _NOT_AWAITED
+        self._append_results()
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return render_value(value)
+    except InvalidEventError:
+        return render_value(str(value))

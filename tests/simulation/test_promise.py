@@ -1,0 +1,51 @@
+"""Never lost, never twice: whole programs under simulated time, with everything that can go wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.rules import RULES, Rule
+from watchbell.testing.simulation import Result, run_seed
+
+SEEDS = 300
+"""Seeds of this suite; `make sim` runs more."""
+
+SEARCH = 250
+"""How many more seeds a rule's absence is looked for in, should its own seed come to another run one day."""
+
+
+def test_nothing_is_lost_or_doubled_whatever_happens() -> None:
+    total = Result()
+    for seed in range(SEEDS):
+        total.add(run_seed(seed))
+    assert total.violations == {}
+    assert total.crashes > SEEDS
+    assert total.occurrences > SEEDS
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_that_is_taken_out_is_missed(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule.remove(monkeypatch)
+    for seed in (rule.seed, *range(SEARCH)):
+        result = run_seed(seed)
+        if result.count(rule.kind):
+            return
+    pytest.fail(f"no seed shows that {rule.name} is missing")
+
+
+def test_a_seed_gives_one_log_in_every_process() -> None:
+    digests = {run_seed(7).digest}
+    for hash_seed in ("1", "2"):
+        answer = subprocess.run(
+            [sys.executable, "-m", "watchbell.testing.simulation", "--seed", "7"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        digests.add(answer.partition("log ")[2].split()[0])
+    assert len(digests) == 1

@@ -1,0 +1,276 @@
+"""What people see of a chat. The screens stand in `snapshots`; they are reviewed like code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import read_events
+from tests.models.server import ModelServer, Reply, call, delta, refuse, say
+from tests.terminal.conftest import Open
+
+Matches = Callable[[str, str], None]
+Serve = Callable[[Any], ModelServer]
+
+REMIND = call("schedule_create", '{"prompt":"stretch your legs","after_seconds":2}')
+
+
+def with_model(server: ModelServer) -> tuple[str, ...]:
+    return ("--model", "m", "--base-url", server.base_url)
+
+
+def hanging(*texts: str) -> Reply:
+    """An answer that stops in the middle."""
+    pieces = [delta(role="assistant", content=""), *(delta(content=text) for text in texts)]
+    return Reply(pieces, then="hang")
+
+
+def said(home: Path) -> list[str]:
+    messages = [event.data for event in read_events(home, "main") if event.type == "user/message"]
+    return [message["content"][0]["text"] for message in messages if message["source"]["kind"] == "user"]
+
+
+def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve, matches: Matches) -> None:
+    server = serve([hanging("The first line.\nAnd an unfinished one"), say("Fine.")])
+    terminal = open_terminal("chat", *with_model(server))
+    terminal.ready()
+    terminal.enter("tell me two lines")
+    terminal.until("And an unfinished one")
+    terminal.type("a draft")
+    matches("streaming", terminal.until("a draft"))
+    terminal.press("C-c")
+    terminal.until("(cancelled)")
+    terminal.enter(" is sent")
+    matches("cancelled", terminal.until("Fine."))
+    terminal.press("C-d")
+    terminal.until("[ended: 0]")
+
+
+def test_a_reminder_arrives_while_half_a_line_is_typed(
+    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
+) -> None:
+    server = serve(
+        [REMIND, say("You will hear from me."), say("Time to **stretch your legs**."), say("Two.")]
+    )
+    terminal = open_terminal("chat", *with_model(server))
+    terminal.ready()
+    terminal.enter("remind me in two seconds to stretch my legs")
+    terminal.until("You will hear from me.")
+    terminal.type("how many legs do")
+    matches("reminder", terminal.until(lambda screen: "\u2570" in screen and "how many legs do" in screen))
+    terminal.enter(" I have?")
+    terminal.until("Two.")
+    assert said(own_home)[-1] == "how many legs do I have?"
+
+
+def test_forty_columns_are_enough(open_terminal: Open, matches: Matches) -> None:
+    terminal = open_terminal("chat", columns=40, rows=40)
+    terminal.ready()
+    terminal.enter("remind me in 1 second to stretch")
+    matches("reminder-40-columns", terminal.until("\u2570"))
+
+
+def test_refused_requests_are_clear_lines_and_the_session_goes_on(
+    open_terminal: Open, serve: Serve, matches: Matches
+) -> None:
+    slow = refuse(429, headers={"retry-after-ms": "1"})
+    server = serve([slow, slow, refuse(401), say("Here I am.")])
+    terminal = open_terminal("chat", *with_model(server), WATCHBELL_MAX_RETRIES="1", rows=30)
+    terminal.ready()
+    terminal.enter("hello?")
+    terminal.until("[RATE_LIMITED]")
+    terminal.enter("hello again?")
+    terminal.until("[AUTHENTICATION]")
+    terminal.enter("and now?")
+    matches("refused", terminal.until("Here I am."))
+
+
+def test_a_killed_chat_goes_on_where_it_was(
+    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
+) -> None:
+    server = serve([REMIND, say("You will hear from me."), hanging(), say("Stretch!")])
+    terminal = open_terminal("chat", *with_model(server))
+    terminal.ready()
+    terminal.enter("remind me in two seconds to stretch my legs")
+    terminal.until("You will hear from me.")
+    terminal.until("Reminder schedule-1")
+    terminal.until(lambda _: len(server.requests) == 3)  # the model has the reminder, and is silent
+    os.kill(terminal.pid(), signal.SIGKILL)
+    terminal.until("[ended: 137]")
+    again = open_terminal("chat", *with_model(server))
+    matches("resumed", again.until("\u2570"))
+    again.press("C-d")
+    again.until("[ended: 0]")
+    sources = [
+        event.data["source"] for event in read_events(own_home, "main") if event.type == "user/message"
+    ]
+    assert sum(source.get("plugin") == "schedule" for source in sources) == 1
+
+
+def test_a_paste_of_many_lines_is_one_message(
+    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
+) -> None:
+    server = serve([say("Three lines.")])
+    terminal = open_terminal("chat", *with_model(server))
+    terminal.ready()
+    terminal.paste("first\nsecond\n\tthird")
+    matches("paste", terminal.until("third"))
+    terminal.press("Enter")
+    terminal.until("Three lines.")
+    assert said(own_home) == ["first\nsecond\n\tthird"]
+
+
+def test_without_colour_none_is_sent(open_terminal: Open) -> None:
+    terminal = open_terminal("chat", NO_COLOR="1")
+    terminal.ready()
+    terminal.enter("remind me in 1 second to stretch")
+    terminal.until("\u2570")
+    coloured = {f"\x1b[{code}m" for code in (*range(30, 38), *range(90, 98))}
+    assert not any(code in terminal.screen(colours=True) for code in coloured)
+    assert "38;5" not in terminal.screen(colours=True)
+
+
+def test_a_dumb_terminal_gets_plain_lines(open_terminal: Open, matches: Matches) -> None:
+    terminal = open_terminal("chat", TERM="dumb")
+    terminal.ready()
+    terminal.enter("remind me in 1 second to stretch")
+    screen = terminal.until("Reminder: stretch")
+    assert "\u2502" not in screen
+    matches("dumb", screen)
+    terminal.press("C-d")
+    terminal.until("[ended: 0]")
+
+
+def test_the_commands_of_a_chat(open_terminal: Open, matches: Matches, own_home: Path) -> None:
+    terminal = open_terminal("chat", rows=50)
+    terminal.ready()
+    terminal.enter("remind me in 5 hours to stretch")
+    terminal.until("(schedule-1)")
+    terminal.ready()
+    for line, answer in {
+        "/help": "go on in a copy",
+        "/remnders": "did you mean /reminders?",
+        "/cancel schedule-7": "no active reminder schedule-7",
+        "/cancel schedule-1": "schedule-1 is cancelled.",
+        "/reminders": "No reminders pending.",
+        "/fork twin": "Session main is closed.",
+        "/sessions": "twin (this one)",
+    }.items():
+        terminal.enter(line)
+        sent = f"> {line}\n"
+        terminal.until(lambda screen, sent=sent, answer=answer: answer in screen.partition(sent)[2])
+        terminal.ready()
+    matches("commands", terminal.screen())
+    terminal.press("Up", "Up")
+    terminal.until(lambda screen: screen.endswith("> /fork twin"))
+    assert (own_home / "chat-history").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_resize_keeps_the_line_being_typed(open_terminal: Open) -> None:
+    terminal = open_terminal("chat")
+    terminal.ready()
+    terminal.type("a draft that is longer than the narrow terminal will be")
+    terminal.resize(40, 20)
+    terminal.until("a draft that is longer than the narrow")
+    terminal.resize(90, 20)
+    terminal.press("Enter")
+    terminal.until("offline stand-in")
+
+
+def test_a_timeline_in_forty_columns(open_terminal: Open, matches: Matches) -> None:
+    terminal = open_terminal("run", "main", "remind me in 5 days to stretch")
+    terminal.until("[ended: 0]")
+    drawn = open_terminal("reminders", "--timeline", columns=40)
+    matches("timeline-40-columns", drawn.until("[ended: 0]"))
+
+
+@pytest.mark.parametrize("arguments", [("--plain",), ()])
+def test_without_redrawing_ctrl_c_cancels_an_answer_or_clears_the_line_too(
+    open_terminal: Open, serve: Serve, own_home: Path, arguments: tuple[str, ...]
+) -> None:
+    server = serve([hanging("A beginning"), say("Fine.")])
+    terminal = open_terminal("chat", *arguments, *with_model(server), TERM="screen" if arguments else "dumb")
+    terminal.ready()
+    terminal.press("C-c")
+    terminal.until("(Ctrl-D leaves)")
+    terminal.enter("tell me")
+    terminal.until("A beginning")
+    terminal.press("C-c")
+    terminal.until("(cancelled)")
+    terminal.type("a draft")
+    terminal.until("a draft")
+    terminal.press("C-c")
+    terminal.until(lambda screen: screen.count("(Ctrl-D leaves)") == 2)
+    terminal.enter("and now")
+    terminal.until("Fine.")
+    terminal.press("C-d")
+    terminal.until("[ended: 0]")
+    assert said(own_home) == ["tell me", "and now"]
+
+
+def test_a_line_entered_in_the_middle_of_an_answer_does_not_repeat_it(
+    open_terminal: Open, serve: Serve
+) -> None:
+    server = serve([hanging("The first line.\nAnd an unfinished one"), say("Fine.")])
+    terminal = open_terminal("chat", *with_model(server))
+    terminal.ready()
+    terminal.enter("tell me two lines")
+    terminal.until("And an unfinished one")
+    terminal.enter("/reminders")
+    terminal.until("No reminders pending.")
+    terminal.enter("and then?")
+    screen = terminal.until(lambda screen: screen.endswith("\n>"))
+    assert screen.count("And an unfinished one") == 1
+    assert screen.index("No reminders pending.") < screen.index("And an unfinished one")
+    terminal.press("C-c")
+    assert terminal.until("Fine.").count("And an unfinished one") == 1
+
+
+def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(
+    open_terminal: Open, serve: Serve, own_home: Path
+) -> None:
+    server = serve([REMIND, say("You will hear from me."), say("Time to stretch."), say("Long.")])
+    terminal = open_terminal("chat", *with_model(server), rows=16)
+    terminal.ready()
+    terminal.enter("remind me in two seconds to stretch my legs")
+    terminal.until("You will hear from me.")
+    draft = "\n".join(f"line {number}" for number in range(30))
+    terminal.paste(draft)
+    terminal.until("line 29")
+    screen = terminal.until("Time to stretch.")
+    assert "Reminder schedule-1" in screen
+    assert "line 29" in screen
+    terminal.press("Enter")
+    terminal.until("Long.")
+    assert said(own_home)[-1] == draft
+
+
+def test_control_c_ends_a_search_in_what_was_typed(open_terminal: Open) -> None:
+    terminal = open_terminal("chat")
+    terminal.ready()
+    terminal.enter("hello")
+    terminal.until("stand-in")
+    terminal.ready()
+    terminal.press("C-r")
+    terminal.type("hel")
+    terminal.until("search")
+    terminal.press("C-c")
+    terminal.until(lambda screen: "search" not in screen.splitlines()[-1])
+    assert "(Ctrl-D leaves)" not in terminal.screen()
+
+
+def test_a_dumb_terminal_prints_nothing_behind_its_prompt(open_terminal: Open, serve: Serve) -> None:
+    server = serve([hanging("Begun"), say("Second.")])
+    terminal = open_terminal("chat", *with_model(server), TERM="dumb")
+    terminal.ready()
+    terminal.enter("one")
+    terminal.until("Begun")
+    terminal.enter("two")
+    terminal.until("Beguntwo")
+    terminal.press("C-c")
+    assert "\nSecond." in terminal.until("Second.")
