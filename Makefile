@@ -37,8 +37,8 @@ coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 fuzz: $(VENV)/dev.stamp ## fuzz what reads logs, for SECONDS=60 unless told otherwise
 	$(BIN)/python -m tests.properties.fuzz_log --seconds $(or $(SECONDS),60)
 
-bench: $(VENV)/dev.stamp ## measure, and print the figures
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/bench.stamp ## measure, and print the figures; ARGS="resume --runs 1" for a part
+	$(BIN)/python -m benchmarks $(ARGS)
 
 sim: $(VENV)/dev.stamp ## break the promise, if you can: SEED=n, RUNS=n, SECONDS=n
 	$(BIN)/python -m watchbell.testing.simulation \
@@ -79,6 +79,10 @@ $(VENV)/venv.stamp:
 
 $(VENV)/cli.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(VENV)/bench.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/venv.stamp

@@ -1,124 +1,107 @@
-"""What durability costs: one write and fsync of the bare file, and the same batch through each kind of log.
+"""`make bench`: measure everything several times, and print the figures and which targets they meet.
 
-`make bench` runs it on the disk that holds the checkout. The floor is what the disk takes; the rest is ours.
+Each case runs in a process of its own, on the disk that holds the checkout, and leaves nothing there. Its
+floor or peer is measured in the same run, so that a busy machine slows both.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import os
-import statistics
+import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from watchbell.log.events import Event
-from watchbell.log.session import SessionHeader
-from watchbell.storage.jsonl import Compression, JsonlStorage
+from benchmarks import agents, idle, latency, peers, replay, resume
+from benchmarks.report import Figure, Target, print_lines, print_table, print_targets, summarize
 
-COMPRESSIONS: tuple[Compression, ...] = ("none", "zstd")
-BATCHES = 1_000
-READ_EVENTS = 200_000
-BATCH_EVENTS = 20
-STARTED_AT_MS = 1_767_225_600_000
+RUNS = 3
 
+CASES: dict[str, Callable[[Path], AsyncIterator[Figure]]] = {
+    **{f"latency-{name}": partial(latency.measure, events=size) for size, name in latency.NAMES.items()},
+    **{
+        f"resume-{name}-{compression}": partial(resume.measure, events=size, compression=compression)
+        for size, name in latency.NAMES.items()
+        if size
+        for compression in ("zstd", "none")
+    },
+    "replay-10": partial(replay.measure, share="10 %"),
+    "replay-100": partial(replay.measure, share="100 %"),
+    "agents-1": partial(agents.measure, count=1),
+    "agents-1000": partial(agents.measure, count=1_000),
+    "agents-10000": partial(agents.measure, count=10_000),
+    "idle": idle.measure,
+    "peers-sqlite": partial(peers.measure, kind="SQLite"),
+    "peers-memory": partial(peers.measure, kind="memory"),
+}
 
-def events(first: int, count: int) -> list[Event]:
-    """Events of the size of a model's text chunk."""
-    return [
-        Event(
-            type="assistant/chunk",
-            seq=seq,
-            time=STARTED_AT_MS + seq,
-            raw=msgspec.Raw(
-                b'{"turn":1,"step":1,"chunk":{"type":"text-delta","index":0,"text":"word %d "}}' % seq
-            ),
-        )
-        for seq in range(first, first + count)
-    ]
+ONCE = frozenset({"agents-10000"})
+"""Cases too long to be run more than once."""
 
-
-def rows(batch: Sequence[Event]) -> bytes:
-    """The plain lines of a batch."""
-    return b"".join(msgspec.json.encode(event) + b"\n" for event in batch)
-
-
-async def measured(write: Callable[[int], Awaitable[None]]) -> list[float]:
-    """Seconds of each of the writes."""
-    taken: list[float] = []
-    for number in range(BATCHES):
-        started = time.perf_counter()
-        await write(number)
-        taken.append(time.perf_counter() - started)
-    return taken
-
-
-async def floor(folder: Path) -> list[float]:
-    """Write and fsync one plain row, with nothing around it."""
-    batches = [rows(events(number, 1)) for number in range(BATCHES)]
-    with (folder / "floor").open("ab", buffering=0) as file:
-
-        async def write(number: int) -> None:
-            file.write(batches[number])
-            os.fsync(file.fileno())
-
-        return await measured(write)
-
-
-async def through_storage(folder: Path, compression: Compression) -> list[float]:
-    """Write the same rows, one event a batch, through a session's log writer."""
-    batches = [events(number, 1) for number in range(BATCHES)]
-    store = JsonlStorage(folder / f"home-{compression}", compression=compression)
-    writer = await store.create(SessionHeader(id="bench", created_at=STARTED_AT_MS, delegation_depth=0))
-    try:
-        return await measured(lambda number: writer.write(batches[number]))
-    finally:
-        await writer.close()
-        await store.aclose()
-
-
-async def reading(folder: Path, compression: Compression) -> tuple[float, int]:
-    """Seconds that it takes to read a long log and walk all its events, and the bytes that it has on disk."""
-    home = folder / f"long-{compression}"
-    store = JsonlStorage(home, compression=compression)
-    writer = await store.create(SessionHeader(id="long", created_at=STARTED_AT_MS, delegation_depth=0))
-    for first in range(0, READ_EVENTS, BATCH_EVENTS):
-        await writer.write(events(first, BATCH_EVENTS))
-    await writer.close()
-    started = time.perf_counter()
-    stored = await store.read("long")
-    walked = sum(1 for _ in stored.events)
-    taken = time.perf_counter() - started
-    assert walked == READ_EVENTS
-    await store.aclose()
-    return taken, sum(path.stat().st_size for path in home.rglob("session.jsonl*"))
-
-
-def report(name: str, taken: Sequence[float]) -> None:
-    """Print the median and the 99th percentile, in milliseconds."""
-    p99 = statistics.quantiles(taken, n=100)[98]
-    print(f"{name:<34} {statistics.median(taken) * 1e3:8.3f} {p99 * 1e3:8.3f}")
-
-
-async def measure_all(folder: Path) -> None:
-    """Measure, and print one line for each."""
-    print(f"{f'one event made durable, {BATCHES:,} times':<34} median ms  p99 ms")
-    report("write + fsync of the bare file", await floor(folder))
-    for kind in COMPRESSIONS:
-        report(f"log, compression {kind}", await through_storage(folder, kind))
-    print()
-    for kind in COMPRESSIONS:
-        taken, size = await reading(folder, kind)
-        print(f"read {READ_EVENTS:,} events, log {kind:<4} {taken:6.2f} s  {size / 1e6:6.1f} MB")
+TARGETS = (
+    Target("create, p50, fresh", 2.5, "ratio"),
+    Target("create, p50, 1M", 1.2, "create, p50, fresh"),
+    Target("list, p50, 1M", 1.2, "list, p50, 100k"),
+    Target("delete, p50, 1M", 1.2, "delete, p50, fresh"),
+    Target("resume until armed, 1M, zstd", 2.5, "ratio"),
+    Target("resume, peak memory, 1M, zstd", 2.0, "ratio"),
+    Target("resume until armed, 100k, zstd", 0.1, "resume until armed, 1M, zstd"),
+    Target("resume, longest pause of others, 1M, zstd", 20),
+    Target("changes decoded and folded, 100 % Schedule", 0.6, at_least=True),
+    Target("events replayed, checked too, 10 % Schedule", 2.0, at_least=True),
+    Target("one agent, lateness of admission, p50", 3),
+    Target("1,000 agents due at once, all durable", 1.5),
+    Target("1,000 agents due at once, peak memory", 150),
+    Target("10,000 agents due at once, all durable", 10, "1,000 agents due at once, all durable"),
+    Target("10,000 agents due at once, peak memory", 10, "1,000 agents due at once, peak memory"),
+    Target("100,000 reminders armed, timers of the loop", 2),
+    Target("100,000 reminders armed, share of a core", 1),
+)
 
 
 def main() -> None:
-    """Measure on the disk of the current folder, and leave nothing there."""
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
-        asyncio.run(measure_all(Path(name)))
+    """Measure what the command line names, all by default."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("cases", nargs="*", help=f"which to run: {', '.join(CASES)}")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--one", choices=CASES, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        asyncio.run(_measure(arguments.one))
+        return
+    chosen = [
+        name
+        for name in CASES
+        if not arguments.cases or any(name == case or name.startswith(f"{case}-") for case in arguments.cases)
+    ]
+    runs: list[list[Figure]] = []
+    for run in range(arguments.runs):
+        for name in chosen:
+            if not run or name not in ONCE:
+                print(f"run {run + 1} of {arguments.runs}: {name}", file=sys.stderr)
+                runs.append(_start(name))
+    summaries = summarize(runs)
+    print_table(summaries)
+    print_lines(summaries)
+    print_targets(TARGETS, summaries)
+
+
+def _start(name: str) -> list[Figure]:
+    """Run one case in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks", "--one", name]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)  # noqa: S603 - this very program
+    return [msgspec.json.decode(line, type=Figure) for line in done.stdout.splitlines()]
+
+
+async def _measure(name: str) -> None:
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as work:
+        async for figure in CASES[name](Path(work)):
+            print(msgspec.json.encode(figure).decode(), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pytest
 from watchbell.errors import CorruptLogError
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, Event, Message, TextBlock
-from watchbell.log.transcript import Transcript, surface_message
+from watchbell.log.surface import surface_message
+from watchbell.log.transcript import Transcript
 from watchbell.log.values import encode_json
 
 

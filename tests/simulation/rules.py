@@ -49,7 +49,7 @@ def _returned_messages(patch: Patch) -> None:
 
 def _keyed_dispatches(patch: Patch) -> None:
     plugin_module = importlib.import_module("watchbell.schedule.plugin")
-    patch.setattr(plugin_module, "_append_missing_dispatches", lambda agent, transactions: None)
+    patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
 
 
 def _take_ups(patch: Patch) -> None:

@@ -9,7 +9,7 @@ from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
-from watchbell.agent.inbox import Inbox
+from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
 from watchbell.log.events import Message, TextBlock
 from watchbell.log.transcript import Transcript
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
-    from watchbell.agent.inbox import Target
+    from watchbell.agent.inbox import Inbox, Target
+    from watchbell.agent.opening import Opening
     from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.log.events import Event
@@ -68,7 +69,7 @@ class Agent:
 
     def __init__(
         self,
-        session: Session,
+        opening: Opening,
         ctx: Context,
         *,
         model: ChatModel | TurnRunner,
@@ -76,14 +77,14 @@ class Agent:
         max_steps: int,
         new_id: Callable[[], str],
     ) -> None:
-        self.session = session
+        self.session = session = opening.session
         self.ctx = ctx
         self.tools = ctx.tools.child()
         self.model = model
         self.system = system
         self.max_steps = max_steps
         self.new_id = new_id
-        self._inbox = Inbox(session.header.owned_from).advance(session.events)
+        self._inbox = opening.inbox.advance(session.events)
         self._transcript = Transcript()
         self._reservation: Reservation | None = None
         self._quiet: set[str] = set()
@@ -92,7 +93,7 @@ class Agent:
         self._ending: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle_listeners: list[Callable[[], None]] = []
-        self._driver = Driver(self)
+        self._driver = Driver(self, opening.take_ups)
         ctx.defer(session.observe(self._on_events))
         ctx.on("session/healed", self._on_healed)
 
@@ -141,6 +142,12 @@ class Agent:
     def transcript(self) -> tuple[Message, ...]:
         """Return the conversation so far, oldest message first."""
         return self._transcript.advance(self.session.events).messages
+
+    async def read_transcript(self) -> tuple[Message, ...]:
+        """Return the conversation so far like `transcript`; what is long and unread is read in slices."""
+        transcript = self._transcript
+        await fold_in_slices(self.session.events, transcript.advance, start=transcript.watermark)
+        return self.transcript()
 
     def followup(self, content: str | Message, *, source: dict[str, Any] | None = None) -> Message:
         """Queue a message that opens a turn of its own, after all that is queued before it.

@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from watchbell.agent.entry import Entry
-from watchbell.agent.takeups import TakeUps
 from watchbell.agent.turn import Turn, TurnAbortedError
 from watchbell.log.repair import last_turn
 
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
+    from watchbell.agent.takeups import TakeUps
     from watchbell.log.events import TakeUp
 
 __all__ = ["Driver"]
@@ -33,13 +33,13 @@ class Driver:
     from 1 to 60 seconds.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, take_ups: TakeUps) -> None:
         self._agent = agent
         self._entry = Entry(agent)
         self._task: asyncio.Task[None] | None = None
         self._turn: Turn | None = None
         self._preparing: Turn | None = None
-        self._take_ups = TakeUps(agent.session.header.owned_from)
+        self._take_ups = take_ups
         self._take_ups_wait = False
         self._work_is_gone = asyncio.Event()
         found = last_turn(agent.session.events)

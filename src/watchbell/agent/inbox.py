@@ -6,25 +6,25 @@ whichever turn that is in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.events import Draft, Message, Splice
-from watchbell.log.repair import INTERRUPTED
-from watchbell.log.transcript import MALFORMED, malformed
+from watchbell.log.projection import EnteredRow, SplicedRow, TurnEndRow, TurnStartRow, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.events import Event
 
 __all__ = ["Inbox", "Target"]
 
 Target = Literal["next-turn", "next-step"]
 _TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end"})
+_Row: TypeAlias = SplicedRow | EnteredRow | TurnStartRow | TurnEndRow
+_decoder = msgspec.json.Decoder(_Row)
 
 
 class _Claim(msgspec.Struct):
@@ -58,20 +58,33 @@ class Inbox:
         """Messages that enter with the next step."""
         return tuple(self._lists["next-step"])
 
-    def advance(self, log: EventLog) -> Inbox:
-        """Fold the events that came since the last call, and return itself.
+    def advance(self, log: EventLog, stop: int | None = None) -> Inbox:
+        """Fold the events that came since the last call, as far as `stop`, and return itself.
 
         Raises:
             CorruptLogError: A splice does not fit the list that it changes, or an event is malformed.
         """
-        for event in log.select(_TYPES, self._watermark):
-            self._watermark = event.seq + 1
-            try:
-                self._apply(event)
-            except MALFORMED as error:
-                raise malformed(event) from error
-        self._watermark = len(log)
+        stop = len(log) if stop is None else min(stop, len(log))
+        if self._watermark >= stop:
+            return self
+        for rows in read_rows(log, _TYPES, _decoder, self._watermark, stop):
+            for row in rows:
+                self._watermark = row.seq + 1
+                self._apply(row)
+        self._watermark = stop
+        for messages in self._lists.values():
+            messages[:] = [message.complete() for message in messages]
+        for claim in self._claims.values():
+            claim.message = claim.message.complete()
         return self
+
+    def copy(self) -> Inbox:
+        """Return an inbox that goes on from here by itself."""
+        twin = Inbox(self._watermark)
+        twin._lists = {target: list(messages) for target, messages in self._lists.items()}
+        twin._claims = {key: msgspec.structs.replace(claim) for key, claim in self._claims.items()}
+        twin._turn = self._turn
+        return twin
 
     def find(self, message_id: str) -> tuple[Target, int] | None:
         """Return the list and position of a pending message, None when it is not pending."""
@@ -118,43 +131,37 @@ class Inbox:
                 lost[claim.target].append(claim.message)
         return [self.insert(messages, target, 0) for target, messages in lost.items() if messages]
 
-    def _apply(self, event: Event) -> None:
-        data = event.data
-        match event.type:
-            case "turn/start":
-                self._turn = data["turn"]
-            case "turn/end":
-                self._end_turn(data["reason"])
-            case "user/message":
-                self._claims.pop(data["id"], None)
-            case _:
-                self._splice(event.seq, data)
+    def _apply(self, row: _Row) -> None:
+        if isinstance(row, SplicedRow):
+            self._splice(row)
+        elif isinstance(row, EnteredRow):
+            self._claims.pop(row.data.id, None)
+        elif isinstance(row, TurnStartRow):
+            self._turn = row.data.turn
+        elif self._claims:
+            self._end_turn(is_loss=row.data.reason.is_loss)
 
-    def _splice(self, seq: int, data: dict[str, Any]) -> None:
-        target: Target = data["target"]
-        start, count = data["start"], data.get("removedCount", 0)
-        messages = self._lists[target]
+    def _splice(self, row: SplicedRow) -> None:
+        splice, claims = row.data, self._claims
+        start, count = splice.start, splice.removed_count
+        messages = self._lists[splice.target]
         if start + count > len(messages):
             raise CorruptLogError(
-                f"event {seq} removes {count} messages at {start} of {len(messages)} in {target}"
+                f"event {row.seq} removes {count} messages at {start} of {len(messages)} in {splice.target}"
             )
-        inserted = [Message.from_value(value) for value in data["inserted"]]
         removed = messages[start : start + count]
-        messages[start : start + count] = inserted
-        for message in inserted:
-            self._claims.pop(message.id, None)
-        if data.get("outcome") != "canceled":
+        messages[start : start + count] = splice.inserted
+        for message in splice.inserted:
+            claims.pop(message.id, None)
+        if splice.outcome != "canceled":
             for message in removed:
-                self._claims.setdefault(message.id, _Claim(message, target, self._turn))
+                claims.setdefault(message.id, _Claim(message, splice.target, self._turn))
 
-    def _end_turn(self, reason: dict[str, Any]) -> None:
-        lost = reason == INTERRUPTED or (
-            reason["kind"] == "aborted" and reason.get("reason", {}).get("kind") == "disposed"
-        )
+    def _end_turn(self, *, is_loss: bool) -> None:
         for message_id, claim in list(self._claims.items()):
             if claim.lost:
                 continue
-            if lost:
+            if is_loss:
                 claim.lost = True
             else:
                 del self._claims[message_id]

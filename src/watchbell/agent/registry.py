@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
-from watchbell.agent.opening import plan_opening
+from watchbell.agent.opening import Opening, plan_opening
 from watchbell.errors import (
     AgentClosedError,
     CorruptLogError,
@@ -42,7 +42,8 @@ class AgentRegistry:
     """Service `ctx.agents`.
 
     Every agent is announced with the bus event `agent/created`, handled to its end before the agent's driver
-    may begin a turn, and with `agent/disposed` once it has ended.
+    may begin a turn, and with `agent/disposed` once it has ended. Before it exists, `agent/opening` is
+    awaited with its session: there whoever has much to read does so in slices.
 
     Args:
         ctx: The program's context, with `sessions` and `tools`.
@@ -185,13 +186,16 @@ class AgentRegistry:
     async def _open(
         self, session: Session, scope: Context, model: ChatModel | TurnRunner | None, system: str | None
     ) -> Agent:
-        """Make the agent of an opened session and announce it, without a pause in between."""
+        """Make the agent of an opened session and announce it, with no pause after its last events."""
         ctx = scope.child()
         ctx.defer_async(lambda: self._end(session))
         try:
-            session.append_batch(plan_opening(session))
+            opening = Opening(session)
+            await opening.prepare()
+            await self._ctx.gather("agent/opening", session)
+            session.append_batch(plan_opening(session, opening.inbox))
             agent = Agent(
-                session,
+                opening,
                 ctx,
                 model=model or self._model,
                 system=self._system if system is None else system,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from watchbell.log.events import TakeUp
-from watchbell.log.transcript import MALFORMED, malformed, surface_message
+from watchbell.log.projection import TakeUpRow, TurnEndRow, TurnStartRow, read_rows
+from watchbell.log.surface import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -17,6 +20,8 @@ MAX_TAKE_UPS = 3
 """How often a message's unanswered turn is taken up again."""
 
 _TYPES = frozenset({"turn/start", "turn/end", "watchbell/take-up"})
+_Row: TypeAlias = TakeUpRow | TurnStartRow | TurnEndRow
+_decoder = msgspec.json.Decoder(_Row)
 
 
 class TakeUps:
@@ -34,19 +39,20 @@ class TakeUps:
         self._taken_up: tuple[str, int] | None = None  # the message, and the seq of its take-up
         self._watermark = owned_from
 
-    def advance(self, log: EventLog) -> TakeUps:
-        """Fold the events that came since the last call, and return itself.
+    def advance(self, log: EventLog, stop: int | None = None) -> TakeUps:
+        """Fold the events that came since the last call, as far as `stop`, and return itself.
 
         Raises:
             CorruptLogError: An event is malformed.
         """
-        for event in log.select(_TYPES, self._watermark):
-            self._watermark = event.seq + 1
-            try:
-                self._apply(log, event)
-            except MALFORMED as error:
-                raise malformed(event) from error
-        self._watermark = len(log)
+        stop = len(log) if stop is None else min(stop, len(log))
+        if self._watermark >= stop:
+            return self
+        for rows in read_rows(log, _TYPES, _decoder, self._watermark, stop):
+            for row in rows:
+                self._watermark = row.seq + 1
+                self._apply(log, row)
+        self._watermark = stop
         return self
 
     def due(self) -> TakeUp | None:
@@ -57,45 +63,34 @@ class TakeUps:
                 return TakeUp(message_id, attempts + 1)
         return None
 
-    def _apply(self, log: EventLog, event: Event) -> None:
-        match event.type:
-            case "watchbell/take-up":
-                message_id = event.data["messageId"]
-                self._taken_up = message_id, event.seq
-                self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
-            case "turn/start":
-                self._turn_start = event.seq
-                if self._taken_up is not None and self._taken_up[1] != event.seq - 1:
-                    self._taken_up = None  # torn off its turn by a crash
-            case _:
-                self._end_turn(log, event)
-
-    def _end_turn(self, log: EventLog, end: Event) -> None:
-        start, taken_up = self._turn_start, self._taken_up
-        self._turn_start = self._taken_up = None
-        if start is None:
-            return
-        unanswered = _is_unanswered(end.data["reason"])
-        if taken_up is None and not unanswered:
-            return
-        events = list(log.span(start, end.seq))
-        message_id = _opener(events) if taken_up is None else taken_up[0]
-        if message_id is None:
-            return
-        if unanswered and not any(_holds_text(event) for event in events):
-            self._due[message_id] = None
+    def _apply(self, log: EventLog, row: _Row) -> None:
+        if isinstance(row, TurnStartRow):
+            self._turn_start = row.seq
+            if self._taken_up is not None and self._taken_up[1] != row.seq - 1:
+                self._taken_up = None  # torn off its turn by a crash
+        elif isinstance(row, TurnEndRow):
+            start, taken_up = self._turn_start, self._taken_up
+            self._turn_start = self._taken_up = None
+            reason = row.data.reason
+            unanswered = reason.is_loss or reason.is_uncertainty
+            if start is not None and (taken_up is not None or unanswered):
+                self._end_turn(list(log.span(start, row.seq)), taken_up, unanswered=unanswered)
         else:
-            self._due.pop(message_id, None)
+            message_id = row.data.message_id
+            self._taken_up = message_id, row.seq
+            self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
 
-
-def _is_unanswered(reason: dict[str, Any]) -> bool:
-    match reason:
-        case {"kind": "interrupted"} | {"kind": "aborted", "reason": {"kind": "disposed"}}:
-            return True
-        case {"kind": "error", "error": {"code": "PERSISTENCE_UNCERTAIN"}}:
-            return True
-        case _:
-            return False
+    def _end_turn(self, events: list[Event], taken_up: tuple[str, int] | None, *, unanswered: bool) -> None:
+        try:
+            message_id = _opener(events) if taken_up is None else taken_up[0]
+            if message_id is None:
+                return
+            if unanswered and not any(_holds_text(event) for event in events):
+                self._due[message_id] = None
+            else:
+                self._due.pop(message_id, None)
+        except MALFORMED as error:
+            raise malformed(events[-1]) from error
 
 
 def _holds_text(event: Event) -> bool:

@@ -244,7 +244,8 @@ class Turn:
 
     async def _receive(self, model: ChatModel, answer: AnswerLog) -> None:
         agent = self.agent
-        stream = model.stream(ModelRequest(agent.system, agent.transcript(), agent.tools.specs()))
+        messages = await agent.read_transcript()
+        stream = model.stream(ModelRequest(agent.system, messages, agent.tools.specs()))
         try:
             async for received in stream:
                 if isinstance(answer.add(received), Finish):

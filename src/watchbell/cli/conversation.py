@@ -13,7 +13,7 @@ from watchbell.cli.output import print_answer, print_line, print_row, shorten
 from watchbell.cli.times import render_lateness, render_moment
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Event, Message, ToolResultBlock
-from watchbell.log.transcript import surface_message
+from watchbell.log.surface import surface_message
 from watchbell.models.sentences import decode_frame
 from watchbell.schedule.framing import PLUGIN_NAME
 from watchbell.schedule.protocol import decode_instant

@@ -31,7 +31,7 @@ from watchbell.cli.times import render_utc
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
-from watchbell.log.transcript import surface_message
+from watchbell.log.surface import surface_message
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -20,7 +20,7 @@ from watchbell.cli.times import render_utc
 from watchbell.errors import LogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.events import Event, ToolCallBlock, ToolResultBlock
-from watchbell.log.transcript import surface_message
+from watchbell.log.surface import surface_message
 from watchbell.storage.tail import LogTail
 
 if TYPE_CHECKING:

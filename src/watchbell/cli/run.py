@@ -24,7 +24,7 @@ from watchbell.cli.output import print_error, print_json, print_line
 from watchbell.cli.pending import PendingReminders
 from watchbell.cli.progress import Progress
 from watchbell.cli.signals import run_stoppable
-from watchbell.log.transcript import surface_message
+from watchbell.log.surface import surface_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from watchbell.log.events import Message, TextBlock
-from watchbell.log.transcript import surface_message
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Event, Message, TextBlock
+from watchbell.log.surface import surface_message
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import StepPlan
     from watchbell.context import Context
+    from watchbell.log.session import Session
 
 __all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
 
@@ -50,6 +52,8 @@ class TimeContextPlugin:
     def __init__(self, time_zone: str | None, zones: ZoneTable) -> None:
         self._time_zone = time_zone
         self._zones = zones
+        # What each log said last, and how far it was read: a long one is looked through once.
+        self._given: WeakKeyDictionary[Session, tuple[int, str | None]] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
@@ -57,7 +61,7 @@ class TimeContextPlugin:
 
         async def prepare(agent: Agent, plan: StepPlan) -> None:
             if plan.accepted:
-                zone = _latest_zone(agent, plan, self._zones) or self._time_zone
+                zone = self._latest_zone(agent, plan) or self._time_zone
                 text = render_time_context(ctx.clock.now_ms(), zone, self._zones)
                 plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
 
@@ -66,6 +70,27 @@ class TimeContextPlugin:
             yield
         finally:
             stop()
+
+    def _latest_zone(self, agent: Agent, plan: StepPlan) -> str | None:
+        """Return the known zone that a person last gave: in the messages that enter now, else in the log."""
+        for message in reversed(plan.accepted):
+            if message.is_from_person and (zone := self._zone_in(message)) is not None:
+                return zone
+        log = agent.session.events
+        start, given = self._given.get(agent.session, (0, None))
+        for lines in log.lines(_ENTERED, start):
+            for line in lines:
+                if TIME_ZONE_KEY.encode() in line:
+                    event = decode_row(line)
+                    zone = self._zone_in(surface_message(event)) if isinstance(event, Event) else None
+                    given = zone or given
+        self._given[agent.session] = (len(log), given)
+        return given
+
+    def _zone_in(self, message: Message) -> str | None:
+        """Return the zone that a message names, None when it names none or one that is not known."""
+        zone = message.source.get(TIME_ZONE_KEY)
+        return zone if isinstance(zone, str) and self._zones.find(zone) is not None else None
 
 
 def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) -> str:
@@ -106,20 +131,3 @@ def _local_time(now: datetime, time_zone: str | None, zones: ZoneTable) -> datet
         return None if zone is None else now.astimezone(zone)
     except OverflowError:  # in the calendar's first and last hours
         return None
-
-
-def _latest_zone(agent: Agent, plan: StepPlan, zones: ZoneTable) -> str | None:
-    """Return the known zone that a person last gave: in the messages that enter now, else in the log."""
-    given = (message.source for message in reversed(plan.accepted) if message.is_from_person)
-    for source in chain(given, _sources_in_log(agent)):
-        zone = source.get(TIME_ZONE_KEY)
-        if isinstance(zone, str) and zones.find(zone) is not None:
-            return zone
-    return None
-
-
-def _sources_in_log(agent: Agent) -> Iterator[dict[str, Any]]:
-    """Return the sources that may name a zone, newest first."""
-    for event in agent.session.events.select_back(_ENTERED):
-        if TIME_ZONE_KEY.encode() in bytes(event.raw):
-            yield surface_message(event).source

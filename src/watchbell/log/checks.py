@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_ROW_BYTES",
     "MAX_SAFE_INTEGER",
+    "MAX_VALUES",
     "MESSAGE_TYPES",
     "check_messages",
     "check_place",

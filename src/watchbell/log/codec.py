@@ -40,7 +40,15 @@ from watchbell.log.values import (
     unmask_surrogates,
 )
 
-__all__ = ["decode_header", "decode_row", "decode_rows", "encode_header", "encode_rows"]
+__all__ = [
+    "KNOWN_TYPES",
+    "SUSPICIOUS_LENGTH",
+    "decode_header",
+    "decode_row",
+    "decode_rows",
+    "encode_header",
+    "encode_rows",
+]
 
 Row: TypeAlias = Event | PackedRow
 
@@ -144,10 +152,13 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
-_KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
-_PLAIN_TYPES = _KNOWN_TYPES - MESSAGE_TYPES
-# A row whose brackets nest too deeply, or that is too long, is longer than this.
-_SUSPICIOUS_LENGTH = 2 * MAX_NESTING
+KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
+"""Types that need not be ignorable."""
+
+SUSPICIOUS_LENGTH = 2 * MAX_NESTING
+"""A row whose brackets nest too deeply, or that is too long, is longer than this."""
+
+_PLAIN_TYPES = KNOWN_TYPES - MESSAGE_TYPES
 
 _encode = msgspec.json.Encoder().encode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -186,7 +197,7 @@ def decode_row(line: bytes) -> Row:
     """
     if not line.isascii():
         _check_utf8(line)
-    if len(line) > _SUSPICIOUS_LENGTH:
+    if len(line) > SUSPICIOUS_LENGTH:
         check_size(line)
     return _decode(line)
 
@@ -237,7 +248,7 @@ def _check_event(event: Event, line: bytes) -> None:
     # As long as its only possible re-encoding: it repeats no key and says nothing twice.
     if len(_encode(event)) != len(line):
         _check_keys(event, line)
-    if event.type not in _KNOWN_TYPES and not event.ignorable:
+    if event.type not in KNOWN_TYPES and not event.ignorable:
         raise UnsupportedLogError(_describe_unknown(event.type))
     check_surface(event)
     if event.type in MESSAGE_TYPES:

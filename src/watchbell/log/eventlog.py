@@ -1,21 +1,23 @@
 """The events of one session in memory: a growing sequence that decodes as little as possible.
 
-Rows read from disk may be packed: one row then stands for a run of `assistant/chunk` events. They stay
-packed here until somebody reads one of their events.
+Rows read from disk stay the text that they are until somebody reads one of their events; packed ones, each of
+which stands for a run of `assistant/chunk` events, until somebody reads one of that run.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import msgspec
 
 if TYPE_CHECKING:
     from watchbell.log.events import Event
 
-__all__ = ["EventLog", "PackedRow"]
+__all__ = ["EventLog", "PackedRow", "Rows"]
+
+_encode = msgspec.json.Encoder().encode
 
 
 class PackedRow(msgspec.Struct, frozen=True, gc=False):
@@ -43,19 +45,90 @@ class PackedRow(msgspec.Struct, frozen=True, gc=False):
         return self.unpack(self.raw)
 
 
-class EventLog(Sequence["Event"]):
-    """All events of a session, in order; `log[i].seq == i`.
+class Rows(Protocol):
+    """A stretch of a log: rows with contiguous seqs, at least one.
 
-    Only its session appends to it. Everyone else reads: by index, by iteration, or with `select`, which
-    finds the events of some types without decoding the others.
+    Attributes:
+        first: Seq of the first event.
+        length: Number of events.
     """
 
-    __slots__ = ("_length", "_packed", "_rows", "_starts")
+    first: int
+    length: int
 
-    def __init__(self, rows: Iterable[Event | PackedRow] = ()) -> None:
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Event | PackedRow:
+        """Row `number`, from 0."""
+        ...
+
+    def lines(self, numbers: Sequence[int], /) -> list[bytes]:
+        """The texts of some rows, without line ends."""
+        ...
+
+    def row_of(self, seq: int) -> int:
+        """Number of the row that holds event `seq`."""
+        ...
+
+    def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
+        """Numbers of the rows of `types` with `start <= number < stop`, in order."""
+        ...
+
+
+class _Appended:
+    """Rows that are objects already: what was appended since the log was read."""
+
+    __slots__ = ("_packed", "_rows", "_starts", "first", "length")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.length = 0
         self._rows: list[Event | PackedRow] = []
         self._starts: list[int] = []  # first seq of each row; empty while no row is packed
         self._packed = False
+
+    def add(self, row: Event | PackedRow) -> None:
+        count = 1
+        if isinstance(row, PackedRow):
+            count = row.count
+            if not self._packed:
+                self._packed = True
+                self._starts = list(range(self.first, self.first + self.length))
+        if self._packed:
+            self._starts.append(row.seq)
+        self._rows.append(row)
+        self.length += count
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> Event | PackedRow:
+        return self._rows[number]
+
+    def lines(self, numbers: Sequence[int]) -> list[bytes]:
+        rows = [self._rows[number] for number in numbers]
+        return [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
+
+    def row_of(self, seq: int) -> int:
+        return bisect_right(self._starts, seq) - 1 if self._packed else seq - self.first
+
+    def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
+        return [at for at, row in enumerate(self._rows[start:stop], start) if row.type in types]
+
+
+class EventLog(Sequence["Event"]):
+    """All events of a session, in order; `log[i].seq == i`.
+
+    Only its session appends to it. Everyone else reads: by index, by iteration, with `select`, which finds
+    the events of some types without decoding the others, or with `lines`, which leaves that to the caller.
+    """
+
+    __slots__ = ("_appended", "_firsts", "_length", "_parts")
+
+    def __init__(self, rows: Iterable[Event | PackedRow] = ()) -> None:
+        self._parts: list[Rows] = []
+        self._firsts: list[int] = []  # first seq of each part
+        self._appended: _Appended | None = None  # the last part, when it is one that grows
         self._length = 0
         self.extend(rows)
 
@@ -68,16 +141,29 @@ class EventLog(Sequence["Event"]):
         for row in rows:
             if row.seq != self._length:
                 raise ValueError(f"expected seq {self._length}, found {row.seq}")
-            count = 1
-            if isinstance(row, PackedRow):
-                count = row.count
-                if not self._packed:
-                    self._packed = True
-                    self._starts = list(range(self._length))
-            if self._packed:
-                self._starts.append(row.seq)
-            self._rows.append(row)
-            self._length += count
+            part = self._appended
+            if part is None:
+                part = _Appended(self._length)
+                self._add(part)
+                self._appended = part
+            part.add(row)
+            self._length += row.count if isinstance(row, PackedRow) else 1
+
+    def extend_rows(self, rows: Rows) -> None:
+        """Add a stretch of rows at the end; it does not change any more.
+
+        Raises:
+            ValueError: It does not begin at the next seq.
+        """
+        if rows.first != self._length:
+            raise ValueError(f"expected seq {self._length}, found {rows.first}")
+        self._add(rows)
+        self._length += rows.length
+
+    def _add(self, part: Rows) -> None:
+        self._firsts.append(self._length)
+        self._parts.append(part)
+        self._appended = None
 
     def __len__(self) -> int:
         return self._length
@@ -95,7 +181,8 @@ class EventLog(Sequence["Event"]):
         seq = index + self._length if index < 0 else index
         if not 0 <= seq < self._length:
             raise IndexError(f"no event {index} in a log of {self._length}")
-        row = self._rows[self._row_of(seq)]
+        part = self._parts[self._part_of(seq)]
+        row = part[part.row_of(seq)]
         return row.events()[seq - row.seq] if isinstance(row, PackedRow) else row
 
     def __iter__(self) -> Iterator[Event]:
@@ -104,60 +191,78 @@ class EventLog(Sequence["Event"]):
     def span(self, start: int, stop: int | None = None) -> Iterator[Event]:
         """Iterate over the events `start <= seq < stop`; events appended meanwhile are not among them."""
         stop = self._length if stop is None else min(stop, self._length)
-        if start >= stop:
-            return
-        for at in range(self._row_of(start), self._row_of(stop - 1) + 1):
-            row = self._rows[at]
-            if isinstance(row, PackedRow):
-                yield from row.events()[max(0, start - row.seq) : stop - row.seq]
-            else:
-                yield row
+        for part, low, high in self._stretches(start, stop):
+            for number in range(low, high):
+                yield from _events(part[number], start, stop)
 
-    def select(self, types: frozenset[str], start: int = 0) -> Iterator[Event]:
-        """Iterate over the events of `types` with `seq >= start`, decoding no other row."""
-        if start >= self._length:
-            return
-        for at in range(self._row_of(start), len(self._rows)):
-            row = self._rows[at]
-            if row.type not in types:
-                continue
-            if isinstance(row, PackedRow):
-                yield from row.events()[max(0, start - row.seq) :]
-            else:
-                yield row
+    def select(self, types: frozenset[str], start: int = 0, stop: int | None = None) -> Iterator[Event]:
+        """Iterate over the events of `types` with `start <= seq < stop`, decoding no other row."""
+        stop = self._length if stop is None else min(stop, self._length)
+        for part, low, high in self._stretches(start, stop):
+            for number in part.find(types, low, high):
+                yield from _events(part[number], start, stop)
 
     def select_back(self, types: frozenset[str], start: int = 0) -> Iterator[Event]:
         """Like `select`, from the newest event to the oldest."""
-        if start >= self._length:
-            return
-        for at in range(len(self._rows) - 1, self._row_of(start) - 1, -1):
-            row = self._rows[at]
-            if row.type not in types:
-                continue
-            if isinstance(row, PackedRow):
-                yield from reversed(row.events()[max(0, start - row.seq) :])
-            else:
-                yield row
+        for part, low, high in reversed(list(self._stretches(start, self._length))):
+            for number in reversed(part.find(types, low, high)):
+                yield from reversed(_events(part[number], start, self._length))
+
+    def lines(self, types: frozenset[str], start: int = 0, stop: int | None = None) -> Iterator[list[bytes]]:
+        """Iterate over the texts of the rows of `types` with `start <= seq < stop`, many at a time.
+
+        No packed row may be among them: `assistant/chunk` is not asked for here.
+        """
+        for part, low, high in self._stretches(
+            start, self._length if stop is None else min(stop, self._length)
+        ):
+            numbers = part.find(types, low, high)
+            if numbers:
+                yield part.lines(numbers)
 
     def prefix(self, length: int) -> EventLog:
         """Return a log of its own with the first `length` events."""
-        if length >= self._length:
-            return EventLog(self._rows)
-        if length <= 0:
-            return EventLog()
-        last = self._row_of(length - 1)
-        head = EventLog(self._rows[:last])
-        head.extend(self.span(len(head), length))
+        head = EventLog()
+        for part in self._parts:
+            if isinstance(part, _Appended) or part.first + part.length > length:
+                break
+            head.extend_rows(part)
+        for part, low, high in self._stretches(len(head), min(length, self._length)):
+            for number in range(low, high):
+                row = part[number]
+                whole = not isinstance(row, PackedRow) or row.seq + row.count <= length
+                head.extend([row] if whole else _events(row, 0, length))
         return head
 
     @property
     def last_type(self) -> str | None:
         """The type of the newest event, without unpacking it; None in an empty log."""
-        return self._rows[-1].type if self._rows else None
+        if not self._parts:
+            return None
+        part = self._parts[-1]
+        return part[len(part) - 1].type
 
     def rows(self) -> Iterator[Event | PackedRow]:
         """Iterate over the rows as they were read or appended."""
-        return iter(self._rows)
+        for part in self._parts:
+            for number in range(len(part)):
+                yield part[number]
 
-    def _row_of(self, seq: int) -> int:
-        return bisect_right(self._starts, seq) - 1 if self._packed else seq
+    def _part_of(self, seq: int) -> int:
+        return bisect_right(self._firsts, seq) - 1
+
+    def _stretches(self, start: int, stop: int) -> Iterator[tuple[Rows, int, int]]:
+        """The parts that hold events `start <= seq < stop`, each with the numbers of its rows that do."""
+        start = max(start, 0)
+        if start >= stop:
+            return
+        for part in self._parts[self._part_of(start) : self._part_of(stop - 1) + 1]:
+            low = part.row_of(start) if start > part.first else 0
+            end = part.first + part.length
+            yield part, low, len(part) if stop >= end else part.row_of(stop - 1) + 1
+
+
+def _events(row: Event | PackedRow, start: int, stop: int) -> Sequence[Event]:
+    if isinstance(row, PackedRow):
+        return row.events()[max(0, start - row.seq) : stop - row.seq]
+    return (row,)

@@ -235,8 +235,13 @@ class Message(msgspec.Struct, frozen=True):
         Raises:
             ValueError: It is not a message.
         """
-        loose = msgspec.convert(value, cls)
-        return msgspec.structs.replace(loose, content=tuple(_block(block) for block in loose.content))
+        return msgspec.convert(value, cls).complete()
+
+    def complete(self) -> Message:
+        """Return the message with blocks in place of the plain values that it was decoded with."""
+        if not any(isinstance(block, dict) for block in self.content):
+            return self
+        return msgspec.structs.replace(self, content=tuple(_block(block) for block in self.content))
 
 
 def _block(value: Any) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from itertools import accumulate, chain, pairwise
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.checks import MAX_SAFE_INTEGER
@@ -15,7 +15,7 @@ from watchbell.log.eventlog import PackedRow
 from watchbell.log.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.values import count_strings, mask_surrogates, outer_keys, unmask_surrogates
 
-__all__ = ["PACKED_TYPES", "decode_packed", "pack"]
+__all__ = ["PACKED_TYPES", "PackedChunks", "decode_packed", "decode_runs", "pack", "unpack"]
 
 PACKED_TYPES = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 """Types of rows that stand for a run of `assistant/chunk` events."""
@@ -35,10 +35,16 @@ MAX_RUN_BYTES = 1024 * 1024
 _encode = msgspec.json.Encoder().encode
 
 
+MAX_USUAL = 2**42
+"""Times and gaps up to this cannot add up to one that is out of range, in a run of `MAX_RUN`."""
+
+_Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+
+
 class _Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    turn: int
-    step: int
-    index: int
+    turn: _Count
+    step: _Count
+    index: _Count
     dt: list[int]
 
 
@@ -53,8 +59,19 @@ class _CallRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    seq0: int
+    seq0: _Count
     time0: int
+    data: _Run
+
+    @property
+    def count(self) -> int:
+        """Number of its events."""
+        return len(self.data.dt) + 1
+
+    @property
+    def seq(self) -> int:
+        """Seq of its first event."""
+        return self.seq0
 
 
 class _TextChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="text-chunks"):
@@ -69,7 +86,7 @@ class _CallChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="tool-ca
     data: _CallRun
 
 
-_Chunks: TypeAlias = _TextChunks | _ReasoningChunks | _CallChunks
+PackedChunks: TypeAlias = _TextChunks | _ReasoningChunks | _CallChunks
 _Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
 
 
@@ -101,7 +118,8 @@ class _Listed(msgspec.Struct):
     data: _Lists
 
 
-_decode_chunks = msgspec.json.Decoder(_Chunks).decode
+_decoder = msgspec.json.Decoder(PackedChunks)
+_decode_chunks = _decoder.decode
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
 
 
@@ -130,7 +148,26 @@ def decode_packed(line: bytes) -> PackedRow | None:
         problem = "a key stands there twice"
     if problem:
         raise CorruptLogError(f"malformed {kind!r} row: {problem}")
-    return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, _unpack)
+    return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, unpack)
+
+
+def decode_runs(lines: bytes) -> Sequence[PackedChunks]:
+    """Decode packed rows, many at a time; encoding them again shows whether a key stands there twice.
+
+    Raises:
+        msgspec.DecodeError: They have to be looked at one by one, by `decode_packed`.
+    """
+    rows = _decoder.decode_lines(lines)
+    datas = [row.data for row in rows]
+    counts = [len(data.dt) + 1 for data in datas]
+    if counts != [len(data.args if isinstance(data, _CallRun) else data.texts) for data in datas]:
+        raise msgspec.DecodeError("members and gaps do not match")
+    gaps = list(chain.from_iterable([data.dt for data in datas]))
+    times = [row.time0 for row in rows]
+    extremes = (min(gaps, default=0), max(gaps, default=0), min(times), max(times), rows[-1].seq0)
+    if max(map(abs, extremes)) > MAX_USUAL or max(counts) > MAX_RUN:
+        raise msgspec.DecodeError("a row is very long, or a number very large")
+    return rows
 
 
 def _check_counts(lists: _Lists) -> None:
@@ -144,14 +181,13 @@ def _check_counts(lists: _Lists) -> None:
             raise CorruptLogError(f"it has more than {members} members, and no gaps between them")
 
 
-def _find_problem(chunks: _Chunks) -> str | None:
+def _find_problem(chunks: PackedChunks) -> str | None:
     data = chunks.data
     texts = data.args if isinstance(data, _CallRun) else data.texts
     if len(texts) != len(data.dt) + 1:
         return f"{len(texts)} members, {len(data.dt)} gaps"
-    counters = (chunks.seq0, chunks.seq0 + len(data.dt), data.turn, data.step, data.index)
-    if not all(0 <= number <= MAX_SAFE_INTEGER for number in counters):
-        return "a number is out of range"
+    if chunks.seq0 + len(data.dt) > MAX_SAFE_INTEGER:
+        return "a seq is out of range"
     if not all(abs(time) <= MAX_SAFE_INTEGER for time in accumulate(data.dt, initial=chunks.time0)):
         return "a time is out of range"
     return None
@@ -163,7 +199,8 @@ def _repeats_a_key(line: bytes) -> bool:
     return any(len(set(keys)) != len(keys) for keys in (outer_keys(line), outer_keys(data)))
 
 
-def _unpack(line: bytes) -> Sequence[Event]:
+def unpack(line: bytes) -> Sequence[Event]:
+    """Make the events of a packed row that was checked before."""
     try:
         chunks, mark = _decode_chunks(line), None
     except msgspec.DecodeError:
@@ -180,7 +217,7 @@ def _unpack(line: bytes) -> Sequence[Event]:
     ]
 
 
-def _deltas(chunks: _Chunks) -> Iterator[_Delta]:
+def _deltas(chunks: PackedChunks) -> Iterator[_Delta]:
     if isinstance(chunks, _CallChunks):
         run = chunks.data
         for piece in run.args:
@@ -260,7 +297,7 @@ def _close_run(run: list[_Member]) -> Sequence[Event | bytes]:
     chunk = delta.chunk
     gaps = [after.event.time - before.event.time for before, after in pairwise(run)]
     place = _Place(turn=delta.turn, step=delta.step, index=chunk.index, dt=gaps)
-    row: _Chunks
+    row: PackedChunks
     if isinstance(chunk, ToolCallDelta):
         args = [m.delta.chunk.arguments_delta for m in run if isinstance(m.delta.chunk, ToolCallDelta)]
         row = _CallChunks(event.seq, event.time, _CallRun(**place, id=chunk.id, name=chunk.name, args=args))

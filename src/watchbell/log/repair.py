@@ -14,7 +14,7 @@ from watchbell.log.events import (
     ToolResultEvent,
     TurnEnd,
 )
-from watchbell.log.transcript import MALFORMED, malformed, surface_message
+from watchbell.log.surface import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog

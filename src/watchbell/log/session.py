@@ -11,7 +11,7 @@ from watchbell.errors import CorruptLogError, InvalidEventError, SessionClosedEr
 from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, check_surface, check_values
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event, Message
-from watchbell.log.transcript import MALFORMED, surface_message
+from watchbell.log.surface import MALFORMED, surface_message
 from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
 
 __all__ = [

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.events import SURFACE_TYPES, Message
-from watchbell.log.values import decode_json
+from watchbell.log.projection import AnswerRow, EnteredMessageRow, ResultRow, SurfaceRow, read_rows
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.events import Event
 
-__all__ = ["MALFORMED", "Transcript", "check_replacements", "malformed", "surface_message"]
+__all__ = ["Transcript", "TranscriptLength"]
 
-MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
-"""What reading a payload of another shape than its type's raises."""
-
-
-def malformed(event: Event) -> CorruptLogError:
-    """Make the error for an event whose payload has another shape than its type's."""
-    return CorruptLogError(f"event {event.seq} ({event.type}) is malformed")
-
-
-def surface_message(event: Event) -> Message:
-    """Return the message that a `user/message`, `assistant/message` or `tool/result` event carries.
-
-    Raises:
-        CorruptLogError: Its payload is not what the type says.
-    """
-    try:
-        data = event.data
-        return Message.from_value(data if event.type == "user/message" else data["message"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptLogError(f"event {event.seq} ({event.type}) holds no message") from error
+_decoder = msgspec.json.Decoder(EnteredMessageRow | AnswerRow | ResultRow)
+_length_decoder = msgspec.json.Decoder(SurfaceRow)
 
 
 class Transcript:
@@ -53,45 +36,66 @@ class Transcript:
         """The messages, oldest first."""
         return tuple(self._messages)
 
-    def advance(self, log: EventLog) -> Transcript:
-        """Fold the events that came since the last call, and return itself.
+    @property
+    def watermark(self) -> int:
+        """How many events have been folded or passed over."""
+        return self._watermark
+
+    def advance(self, log: EventLog, stop: int | None = None) -> Transcript:
+        """Fold the events that came since the last call, as far as `stop`, and return itself.
 
         Raises:
             CorruptLogError: An event's payload is not what its type says.
         """
-        for event in log.select(SURFACE_TYPES, self._watermark):
-            self._apply(event)
-            self._watermark = event.seq + 1
-        self._watermark = len(log)
+        stop = len(log) if stop is None else min(stop, len(log))
+        if self._watermark < stop:
+            for rows in read_rows(log, SURFACE_TYPES, _decoder, self._watermark, stop):
+                for row in rows:
+                    self._apply(row.seq, row.message.complete(), row.surface_op)
+                    self._watermark = row.seq + 1
+            self._watermark = stop
         return self
 
-    def _apply(self, event: Event) -> None:
-        start, end = _replaced(event, len(self._messages))
-        self._messages[start:end] = [surface_message(event)]
+    def _apply(self, seq: int, message: Message, operation: Any) -> None:
+        start, end = _replaced(seq, operation, len(self._messages))
+        self._messages[start:end] = [message]
 
 
-def check_replacements(log: EventLog) -> None:
-    """Make sure that each replacement finds the messages that it replaces, without decoding a message.
+class TranscriptLength:
+    """A projection: how many messages a log's transcript has, without decoding one.
 
-    Raises:
-        CorruptLogError: One does not.
+    Folding it makes sure that each replacement finds the messages that it replaces.
     """
-    length = 0
-    for event in log.select(SURFACE_TYPES):
-        start, end = _replaced(event, length)
-        length += 1 - (end - start)
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._watermark = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def advance(self, log: EventLog, stop: int | None = None) -> TranscriptLength:
+        """Fold the events that came since the last call, as far as `stop`, and return itself.
+
+        Raises:
+            CorruptLogError: A replacement does not fit.
+        """
+        stop = len(log) if stop is None else min(stop, len(log))
+        if self._watermark < stop:
+            for rows in read_rows(log, SURFACE_TYPES, _length_decoder, self._watermark, stop):
+                for row in rows:
+                    start, end = _replaced(row.seq, row.surface_op, self._length)
+                    self._length += 1 - (end - start)
+            self._watermark = stop
+        return self
 
 
-def _replaced(event: Event, length: int) -> tuple[int, int]:
+def _replaced(seq: int, operation: Any, length: int) -> tuple[int, int]:
     """Return which of `length` messages an event's own takes the place of: none at the end when appended."""
-    if not event.surface_op or bytes(event.surface_op) == b'"append"':
-        return length, length
-    match decode_json(event.surface_op):
+    match operation:
         case {"start": int(start), "end": int(end)}:
             if not 0 <= start <= end <= length:
-                raise CorruptLogError(
-                    f"event {event.seq} replaces messages {start} to {end}, which are not there"
-                )
+                raise CorruptLogError(f"event {seq} replaces messages {start} to {end}, which are not there")
             return start, end
         case _:
             return length, length

@@ -12,7 +12,7 @@ import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.log.events import Message
-from watchbell.log.transcript import MALFORMED, malformed, surface_message
+from watchbell.log.surface import MALFORMED, malformed, surface_message
 from watchbell.schedule.framing import ReminderKey, derive_key
 from watchbell.schedule.protocol import SCHEDULE_CHANGE, Create, decode_change
 from watchbell.schedule.receipts import ReminderPresentation, derive_receipts

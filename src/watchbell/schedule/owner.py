@@ -43,6 +43,9 @@ class Owner:
         self._transactions = transactions
         self._clock = clock
         self._timer: Timer | None = None
+        # Length of the log when the timer was last set to its earliest target, -1 when it waits for another.
+        self._looked_until = -1
+        self._look: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
         self._pause_seconds = RETRY_SECONDS[0]
         self._asked = False
@@ -56,27 +59,43 @@ class Owner:
 
     def request(self) -> None:
         """Look at the schedule again, soon and outside the caller's transaction."""
-        if self._closed:
+        if self._closed or self._waits_rightly():
             return
         self._asked = True
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+        if self._task is None and self._look is None:
+            self._look = asyncio.get_running_loop().call_soon(self._begin)
 
     async def aclose(self) -> None:
         """Start nothing new, and wait for what is in flight."""
         self._closed = True
         self._disarm()
+        if self._look is not None:
+            self._look.cancel()
         for end in self._subscriptions:
             end()
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _waits_rightly(self) -> bool:
+        """Whether the timer waits for the earliest target of the log as it is now."""
+        timer = self._timer
+        if timer is None or not timer.is_pending or timer.target_ms <= self._clock.now_ms():
+            return False
+        return self._transactions.state.watermark == self._looked_until == len(self._agent.session.events)
+
+    def _begin(self) -> None:
+        """Look, and deliver in a task of its own when something is due."""
+        self._look = None
+        self._asked = False
+        if self._is_due():
+            self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+
     async def _run(self) -> None:
         try:
-            while self._asked and not self._closed:
+            while await self._deliver() or self._asked:
                 self._asked = False
-                while self._is_due() and await self._deliver():
-                    self._pause_seconds = RETRY_SECONDS[0]
+                if not self._is_due():
+                    break
         except Exception:  # the reminders stay active
             _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
             self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
@@ -85,20 +104,23 @@ class Owner:
             self._task = None
 
     def _is_due(self) -> bool:
-        """Whether a target has passed; when none has, arm the timer for the earliest."""
-        self._disarm()
+        """Whether a target has passed; when none has, have the timer wait for the earliest."""
         if self._closed:
             return False
         try:
             self._transactions.state.advance(self._agent.session.events)
         except ScheduleLogError:
+            self._disarm()
             return False
+        self._looked_until = self._transactions.state.watermark
         earliest = self._transactions.state.earliest()
-        if earliest is None:
-            return False
-        if earliest <= self._clock.now_ms():
+        if earliest is not None and earliest <= self._clock.now_ms():
+            self._disarm()
             return True
-        self._timer = self._clock.call_at(earliest, self.request)
+        timer = self._timer
+        if timer is None or not timer.is_pending or timer.target_ms != earliest:
+            self._disarm()
+            self._timer = None if earliest is None else self._clock.call_at(earliest, self.request)
         return False
 
     async def _deliver(self) -> bool:
@@ -111,6 +133,7 @@ class Owner:
                 return False
             if not self._claim_and_append():
                 return False
+            self._pause_seconds = RETRY_SECONDS[0]
             # Failing here leaves the dispatch, with its message, to the next ordinary flush.
             await self._transactions.barrier()
             return True
@@ -143,6 +166,7 @@ class Owner:
     def _arm_again(self, retry_ms: int | None = None) -> None:
         """After a failure, ask again at the next target, or at `retry_ms` if that is earlier."""
         self._disarm()
+        self._looked_until = -1
         next_ms = self._transactions.state.earliest_after(self._clock.now_ms())
         instants = [instant for instant in (retry_ms, next_ms) if instant is not None]
         if instants and not self._closed:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import ScheduleLogError, ToolConflictError
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
-from watchbell.schedule.recovery import derive_missing_dispatches
+from watchbell.schedule.recovery import MissingDispatches
 from watchbell.schedule.rules import Limits, ZoneLookup
-from watchbell.schedule.tools import schedule_tools
+from watchbell.schedule.state import ScheduleState
+from watchbell.schedule.tools import catalog_tools, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.zones import ZoneTable
 
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
+    from watchbell.agent.inbox import Inbox
     from watchbell.context import Context
+    from watchbell.log.session import Session
+    from watchbell.schedule.protocol import Dispatch
 
 __all__ = ["SchedulePlugin", "plugin"]
 
@@ -50,12 +56,19 @@ class SchedulePlugin:
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Attach Schedule to the agents that `ctx` announces from now on, until this is left."""
         attached: dict[Agent, Attachment] = {}
+        histories: WeakKeyDictionary[Session, History] = WeakKeyDictionary()
+
+        async def read(session: Session) -> None:
+            if session.header.delegation_depth == 0:
+                histories[session] = history = History(session)
+                await history.prepare()
 
         def attach(agent: Agent) -> None:
+            history = histories.pop(agent.session, None) or History(agent.session)
             if not agent.is_root:
                 return
             try:
-                attached[agent] = Attachment(agent, self._limits, self._zones)
+                attached[agent] = Attachment(agent, history, self._limits, self._zones)
             except ToolConflictError as error:
                 _logger.error(
                     "session %s has no reminders, and those that it had are not delivered: %s, or load "
@@ -67,24 +80,56 @@ class SchedulePlugin:
         def detach(agent: Agent) -> None:
             attached.pop(agent, None)
 
+        catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
+        stop_reading = ctx.on("agent/opening", read)
         stop = ctx.on("agent/created", attach)
         forget = ctx.on("agent/disposed", detach)
         try:
             yield
         finally:
+            stop_reading()
             stop()
             for attachment in tuple(attached.values()):
                 await attachment.aclose()
             forget()
 
 
+class History:
+    """What a session's log says of its reminders when its agent comes to be.
+
+    Attributes:
+        state: The fold of the log.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.state = ScheduleState(session.header.owned_from)
+        self._session = session
+        self._missing = MissingDispatches(self.state, session.header.owned_from)
+
+    async def prepare(self) -> None:
+        """Read what is there, in slices; what follows is read in `missing`."""
+        with suppress(ScheduleLogError):  # it comes again whenever the state is asked
+            await fold_in_slices(self._session.events, self.state.advance)
+            await fold_in_slices(self._session.events, self._missing.advance)
+
+    def missing(self, inbox: Inbox) -> list[Dispatch]:
+        """Return the dispatches that a crash tore off their messages; none of an invalid history."""
+        try:
+            self.state.advance(self._session.events)
+        except ScheduleLogError:
+            return []  # the tools say so; the owner stays silent
+        pending = (*inbox.next_turn, *inbox.next_step)
+        return self._missing.advance(self._session.events).derive(pending)
+
+
 class Attachment:
     """Schedule in one agent: its transactions, tools and owner, together from `agent/created` on."""
 
-    def __init__(self, agent: Agent, limits: Limits, zones: ZoneLookup) -> None:
+    def __init__(self, agent: Agent, history: History, limits: Limits, zones: ZoneLookup) -> None:
         clock = agent.ctx.clock
-        self._transactions = Transactions(agent.session, agent.sessions, clock, limits)
-        _append_missing_dispatches(agent, self._transactions)
+        self._transactions = Transactions(agent.session, agent.sessions, clock, limits, history.state)
+        # Before the driver may begin a turn.
+        agent.session.append_batch([draft_change(change) for change in history.missing(agent.inbox)])
         tools = schedule_tools(self._transactions, zones, limits, agent=agent)
         self._withdraw = agent.tools.register_all(tools, agent.ctx)
         self._owner = Owner(agent, self._transactions, clock)
@@ -96,16 +141,3 @@ class Attachment:
         self._withdraw()
         await self._owner.aclose()
         await self._transactions.aclose()
-
-
-def _append_missing_dispatches(agent: Agent, transactions: Transactions) -> None:
-    """Complete the deliveries that a crash tore apart, before the driver may begin a turn."""
-    session, state = agent.session, transactions.state
-    try:
-        state.advance(session.events)
-    except ScheduleLogError:
-        return  # the tools say so; the owner stays silent
-    inbox = agent.inbox
-    pending = (*inbox.next_turn, *inbox.next_step)
-    missing = derive_missing_dispatches(state, session.events, pending, session.header.owned_from)
-    session.append_batch([draft_change(change) for change in missing])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchbell.log.transcript import surface_message
-from watchbell.schedule.framing import ReminderKey, derive_key
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Event
+from watchbell.log.surface import surface_message
+from watchbell.schedule.framing import derive_key
 from watchbell.schedule.protocol import Dispatch, EveryRecord, decode_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from watchbell.log.eventlog import EventLog
     from watchbell.log.events import Message
     from watchbell.schedule.state import ScheduleState
 
-__all__ = ["derive_missing_dispatches"]
+__all__ = ["MissingDispatches", "derive_missing_dispatches"]
 
 _ENTERED = frozenset({"user/message"})
 
@@ -31,33 +33,54 @@ def derive_missing_dispatches(
         pending: The messages in its inbox.
         owned_from: Events before this seq are a parent's and prove nothing.
     """
-    if len(state) == 0:
-        return []
-    missing: dict[str, Dispatch] = {}
-    for key in _keys(log, pending, owned_from):
+    return MissingDispatches(state, owned_from).advance(log).derive(pending)
+
+
+class MissingDispatches:
+    """A projection: the deliveries that a log shows of reminders that are active at its end.
+
+    Args:
+        state: The fold of the whole log.
+        owned_from: Events before this seq are a parent's and prove nothing.
+    """
+
+    def __init__(self, state: ScheduleState, owned_from: int) -> None:
+        self._state = state
+        self._watermark = owned_from
+        self._found: dict[str, Dispatch] = {}
+
+    def advance(self, log: EventLog, stop: int | None = None) -> MissingDispatches:
+        """Look at the events that came since the last call, as far as `stop`, and return itself."""
+        stop = len(log) if stop is None else min(stop, len(log))
+        if len(self._state) > 0 and self._watermark < stop:
+            for lines in log.lines(_ENTERED, self._watermark, stop):
+                for line in lines:
+                    if b'"schedule"' in line:
+                        event = decode_row(line)
+                        if isinstance(event, Event):  # as every row of a message is
+                            self._look_at(surface_message(event))
+        self._watermark = max(self._watermark, stop)
+        return self
+
+    def derive(self, pending: Iterable[Message]) -> list[Dispatch]:
+        """Return what is missing, also of what is pending, for reminders that are active still."""
+        for message in pending:
+            self._look_at(message)
+        return [dispatch for dispatch in self._found.values() if self._state.find(dispatch.id) is not None]
+
+    def _look_at(self, message: Message) -> None:
+        key = derive_key(message.source, message.text)
+        if key is None:
+            return
         for schedule_id, occurrence_at in key.reminders:
-            record = state.find(schedule_id)
+            record = self._state.find(schedule_id)
             if record is None or decode_instant(occurrence_at) < record.target_ms:
                 continue
             accepted_at: str | None = None
             if isinstance(record, EveryRecord):
                 # A decision before its own occurrence is no decision of ours, and would spoil the log.
                 accepted_at = max(key.accepted_at or "", occurrence_at)
-            found = missing.get(schedule_id)
+            found = self._found.get(schedule_id)
             # One dispatch is enough, the latest: it moves the record past every earlier occurrence.
             if found is None or (accepted_at or "") > (found.accepted_at or ""):
-                missing[schedule_id] = Dispatch(id=schedule_id, accepted_at=accepted_at)
-    return list(missing.values())
-
-
-def _keys(log: EventLog, pending: Iterable[Message], owned_from: int) -> Iterator[ReminderKey]:
-    for event in log.select(_ENTERED, owned_from):
-        if b'"schedule"' in bytes(event.raw):
-            message = surface_message(event)
-            key = derive_key(message.source, message.text)
-            if key is not None:
-                yield key
-    for message in pending:
-        key = derive_key(message.source, message.text)
-        if key is not None:
-            yield key
+                self._found[schedule_id] = Dispatch(id=schedule_id, accepted_at=accepted_at)

@@ -1,28 +1,35 @@
 """What a session's reminders are right now, folded from its log (contract sections 2 and 5).
 
 The fold is a projection: throw it away and the log rebuilds it.
+
+Longer than other modules: one fold has two ways in, a change at a time and many, and both have to agree.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from watchbell.errors import ScheduleLogError
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Event
 from watchbell.schedule.protocol import (
     MAX_INSTANT_MS,
     SCHEDULE_CHANGE,
     Change,
     Create,
     Delete,
+    Delivery,
     Dispatch,
+    Ending,
     EveryRecord,
     Record,
     decode_change,
+    decode_changes,
     decode_instant,
     render_instant,
     render_record,
@@ -48,6 +55,7 @@ MAX_BATCH_BYTES = 32 * 1024 * 1024
 """Most bytes that the reminders of one batch take in the row of their message; a row may have twice that."""
 
 _TYPES = frozenset({SCHEDULE_CHANGE})
+_MANY = 64
 
 
 class OneShot(msgspec.Struct, frozen=True):
@@ -72,12 +80,29 @@ class Batch(msgspec.Struct, frozen=True):
 Decision: TypeAlias = OneShot | Batch
 
 
-class _Active(msgspec.Struct, frozen=True):
-    """An active reminder with its place in create order and its target, decoded once."""
+class _Active(msgspec.Struct, gc=False):
+    """An active reminder, with its place in create order.
+
+    A repeating one moves at each dispatch; the text of its target is made when somebody asks for the record.
+    """
 
     order: int
-    target_ms: int
-    record: Record
+    interval_ms: int  # 0 for a one-shot
+    made: Record
+    moved_to_ms: int | None = None
+
+    @property
+    def target_ms(self) -> int:
+        if self.moved_to_ms is None:
+            self.moved_to_ms = self.made.target_ms
+        return self.moved_to_ms
+
+    @property
+    def record(self) -> Record:
+        record, target_ms = self.made, self.moved_to_ms
+        if target_ms is not None and isinstance(record, EveryRecord) and record.target_ms != target_ms:
+            record = self.made = _at(record, target_ms)
+        return record
 
 
 class _TargetHeap:
@@ -86,12 +111,13 @@ class _TargetHeap:
     Entries of ended or moved reminders stay until they come up, or until they outnumber the others.
     """
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, str]] = []
+    def __init__(self, entries: Iterable[_Active] = ()) -> None:
+        self._heap = [_item(entry) for entry in entries]
+        heapify(self._heap)
 
     def add(self, entry: _Active, active: dict[str, _Active]) -> None:
         """Add an entry of `active`, in O(log n) on average."""
-        heappush(self._heap, (entry.target_ms, entry.order, entry.record.id))
+        heappush(self._heap, _item(entry))
         if len(self._heap) > 2 * len(active) + 64:
             self._heap = [item for item in self._heap if _is_current(item, active)]
             heapify(self._heap)
@@ -105,9 +131,13 @@ class _TargetHeap:
         return None
 
 
+def _item(entry: _Active) -> tuple[int, int, str]:
+    return entry.target_ms, entry.order, entry.made.id
+
+
 def _is_current(item: tuple[int, int, str], active: dict[str, _Active]) -> bool:
     entry = active.get(item[2])
-    return entry is not None and (entry.target_ms, entry.order) == item[:2]
+    return entry is not None and _item(entry) == item
 
 
 class ScheduleState:
@@ -126,6 +156,7 @@ class ScheduleState:
         self._seen: set[str] = set()
         self._one_shots = _TargetHeap()
         self._repeating = _TargetHeap()
+        self._are_queued = True  # whether the heaps hold all active reminders
         self._failure: ScheduleLogError | None = None
 
     def __len__(self) -> int:
@@ -151,24 +182,35 @@ class ScheduleState:
         entry = self._active.get(schedule_id)
         return None if entry is None else entry.record
 
-    def advance(self, log: EventLog) -> None:
-        """Fold what the log gained since the last call.
+    def advance(self, log: EventLog, stop: int | None = None) -> None:
+        """Fold what the log gained since the last call, as far as `stop`.
 
         Raises:
             ScheduleLogError: The log's Schedule history is invalid.
         """
         self.check()
+        stop = len(log) if stop is None else min(stop, len(log))
+        start = max(self._watermark, self._seed_length)
+        if start >= stop and self._watermark:
+            return
         try:
             if not 0 <= self._seed_length <= len(log):
                 raise ScheduleLogError(
                     f"the fork point {self._seed_length} is not within the {len(log)} events"
                 )
-            for event in log.select(_TYPES, max(self._watermark, self._seed_length)):
-                self.apply(decode_change(event.raw, event.seq), event.seq)
+            for lines in log.lines(_TYPES, start, stop):
+                # Of many changes few remain to wait for, so the heaps are made once, at the end.
+                self._are_queued &= len(lines) < _MANY
+                rows = decode_changes(lines)
+                if rows is None:
+                    self._apply_each(lines)
+                else:
+                    for row in rows:
+                        self._apply(row.data, row.seq)
         except ScheduleLogError as error:
             self._failure = error
             raise
-        self._watermark = len(log)
+        self._watermark = max(self._watermark, stop)
 
     def check(self) -> None:
         """Raise the error that stopped the fold, if one did.
@@ -185,15 +227,37 @@ class ScheduleState:
         Raises:
             ScheduleLogError: The change cannot follow what was folded; the state is as it was.
         """
-        record = apply(change, self.find(change.id), seen=change.id in self._seen, seq=seq)
-        if record is None:
-            del self._active[change.id]
-            return
-        order = len(self._seen) if isinstance(change, Create) else self._active[record.id].order
-        self._seen.add(record.id)
-        entry = self._active[record.id] = _Active(order, record.target_ms, record)
-        heap = self._repeating if isinstance(record, EveryRecord) else self._one_shots
-        heap.add(entry, self._active)
+        self._apply(change, seq)
+
+    def _apply_each(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            event = decode_row(line)
+            if isinstance(event, Event):  # as every row of a change is
+                self._apply(decode_change(event.raw, event.seq), event.seq)
+
+    def _apply(self, change: Create | Ending, seq: int | None) -> None:
+        active = self._active
+        if isinstance(change, Create):
+            record, seen = change.schedule, self._seen
+            schedule_id = record.id
+            _require_new(schedule_id, schedule_id in seen, seq)
+            interval_ms = record.interval_ms if isinstance(record, EveryRecord) else 0
+            entry = active[schedule_id] = _Active(len(seen), interval_ms, record)
+            seen.add(schedule_id)
+        else:
+            entry = active.get(change.id)
+            if entry is None:
+                raise _inactive(change.id, seq)
+            next_ms = None
+            if isinstance(change, Delivery):
+                target_ms = entry.target_ms if entry.interval_ms else 0
+                next_ms = _next_target(change, target_ms, entry.interval_ms, seq)
+            if next_ms is None:
+                del active[change.id]
+                return
+            entry.moved_to_ms = next_ms
+        if self._are_queued:
+            (self._repeating if entry.interval_ms else self._one_shots).add(entry, active)
 
     def check_candidates(self, changes: Iterable[Change]) -> None:
         """Make sure that these changes, in this order, could be appended now; the state stays as it is.
@@ -217,7 +281,7 @@ class ScheduleState:
 
     def earliest(self) -> int | None:
         """Return the earliest target, epoch milliseconds; None when nothing is active."""
-        firsts = (heap.first(self._active) for heap in (self._one_shots, self._repeating))
+        firsts = (heap.first(self._active) for heap in self._heaps())
         return min((entry.target_ms for entry in firsts if entry is not None), default=None)
 
     def earliest_after(self, now_ms: int) -> int | None:
@@ -227,17 +291,27 @@ class ScheduleState:
 
     def first_one_shot(self) -> Record | None:
         """Return the one-shot that comes first: earliest target, then create order."""
-        entry = self._one_shots.first(self._active)
+        entry = self._heaps()[0].first(self._active)
         return None if entry is None else entry.record
 
     def overdue_repeating(self, now_ms: int) -> list[EveryRecord]:
         """Return the repeating records whose target is not after `now_ms`, in target, then create order."""
-        first = self._repeating.first(self._active)
+        first = self._heaps()[1].first(self._active)
         if first is None or first.target_ms > now_ms:
             return []
         overdue = [entry for entry in self._active.values() if entry.target_ms <= now_ms]
-        overdue.sort(key=lambda entry: (entry.target_ms, entry.order))
-        return [entry.record for entry in overdue if isinstance(entry.record, EveryRecord)]
+        overdue.sort(key=_item)
+        records = (entry.record for entry in overdue)
+        return [record for record in records if isinstance(record, EveryRecord)]
+
+    def _heaps(self) -> tuple[_TargetHeap, _TargetHeap]:
+        """The heap of the one-shots and the one of the repeating reminders."""
+        if not self._are_queued:
+            self._are_queued = True
+            entries = self._active.values()
+            self._one_shots = _TargetHeap(entry for entry in entries if not entry.interval_ms)
+            self._repeating = _TargetHeap(entry for entry in entries if entry.interval_ms)
+        return self._one_shots, self._repeating
 
 
 def apply(change: Change, current: Record | None, *, seen: bool, seq: int | None = None) -> Record | None:
@@ -256,31 +330,59 @@ def apply(change: Change, current: Record | None, *, seen: bool, seq: int | None
         ScheduleLogError: The change cannot follow.
     """
     if isinstance(change, Create):
-        if seen:
-            raise ScheduleLogError(f"id {change.id!r} is used again", seq=seq)
+        _require_new(change.id, seen, seq)
         return change.schedule
     if current is None:
-        raise ScheduleLogError(f"id {change.id!r} is not active", seq=seq)
+        raise _inactive(change.id, seq)
     if isinstance(change, Delete):
         return None
-    if isinstance(current, EveryRecord):
-        return _apply_acceptance(current, change, seq)
-    if change.accepted_at is not None:
-        raise ScheduleLogError(f"one-shot {change.id!r} is dispatched with acceptedAt", seq=seq)
-    return None
-
-
-def _apply_acceptance(record: EveryRecord, dispatch: Dispatch, seq: int | None) -> EveryRecord | None:
-    """Move a repeating reminder past its dispatched occurrence; None when the calendar has no next one."""
-    if dispatch.accepted_at is None:
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched without acceptedAt", seq=seq)
-    accepted_at_ms = decode_instant(dispatch.accepted_at)
-    if accepted_at_ms < record.target_ms:
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched before its target", seq=seq)
-    _, next_ms = occurrence_at(record.target_ms, record.interval_ms, accepted_at_ms)
-    if next_ms > MAX_INSTANT_MS:
+    if not isinstance(current, EveryRecord):
+        _next_target(change, 0, 0, seq)
         return None
-    return msgspec.structs.replace(record, scheduled_at=render_instant(next_ms))
+    next_ms = _next_target(change, current.target_ms, current.interval_ms, seq)
+    return None if next_ms is None else _at(current, next_ms)
+
+
+def _require_new(schedule_id: str, seen: bool, seq: int | None) -> None:
+    if seen:
+        raise ScheduleLogError(f"id {schedule_id!r} is used again", seq=seq)
+
+
+def _inactive(schedule_id: str, seq: int | None) -> ScheduleLogError:
+    return ScheduleLogError(f"id {schedule_id!r} is not active", seq=seq)
+
+
+def _next_target(dispatch: Delivery, target_ms: int, interval_ms: int, seq: int | None) -> int | None:
+    """Return where a dispatch moves an active reminder, epoch milliseconds; None when it ends it.
+
+    Args:
+        dispatch: The dispatch.
+        target_ms: The target of a repeating reminder.
+        interval_ms: The interval of a repeating reminder, 0 for a one-shot.
+        seq: The event's place in its log, for the error.
+
+    Raises:
+        ScheduleLogError: The dispatch cannot follow.
+    """
+    if not interval_ms:
+        if dispatch.accepted_at is not None:
+            raise ScheduleLogError(f"one-shot {dispatch.id!r} is dispatched with acceptedAt", seq=seq)
+        return None
+    if dispatch.accepted_at is None:
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched without acceptedAt", seq=seq)
+    try:
+        accepted_at_ms = decode_instant(dispatch.accepted_at)
+    except ValueError as error:
+        raise ScheduleLogError(f"not a change of version 1: {error}", seq=seq) from error
+    if accepted_at_ms < target_ms:
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched before its target", seq=seq)
+    _, next_ms = occurrence_at(target_ms, interval_ms, accepted_at_ms)
+    # Past the calendar's end there is no next one.
+    return None if next_ms > MAX_INSTANT_MS else next_ms
+
+
+def _at(record: EveryRecord, target_ms: int) -> EveryRecord:
+    return msgspec.structs.replace(record, scheduled_at=render_instant(target_ms))
 
 
 def decide(state: ScheduleState, now_ms: int) -> Decision | None:

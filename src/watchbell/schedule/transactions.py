@@ -62,10 +62,18 @@ class Transactions:
         sessions: Its service, for the barrier.
         clock: Wall time.
         limits: Caps on creation.
+        state: The fold of the session's log, as far as it is folded already.
     """
 
-    def __init__(self, session: Session, sessions: Sessions, clock: Clock, limits: Limits) -> None:
-        self.state = ScheduleState(session.header.owned_from)
+    def __init__(
+        self,
+        session: Session,
+        sessions: Sessions,
+        clock: Clock,
+        limits: Limits,
+        state: ScheduleState | None = None,
+    ) -> None:
+        self.state = ScheduleState(session.header.owned_from) if state is None else state
         self.on_durable_change: Callable[[], None] = lambda: None
         self._session = session
         self._sessions = sessions

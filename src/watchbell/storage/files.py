@@ -11,10 +11,19 @@ from pathlib import Path
 
 try:
     import fcntl
+    import resource
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = resource = None
 
-__all__ = ["FileSystem", "alone_in", "make_directories", "sync_directory", "sync_names", "write_all"]
+__all__ = [
+    "FileSystem",
+    "alone_in",
+    "make_directories",
+    "raise_descriptor_limit",
+    "sync_directory",
+    "sync_names",
+    "write_all",
+]
 
 # What a file system answers that does not know the request.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTTY}
@@ -59,6 +68,17 @@ class FileSystem:
     def mkdir(self, path: Path) -> None:
         """Make a directory for its owner alone."""
         path.mkdir(0o700)
+
+
+def raise_descriptor_limit() -> None:
+    """Let the process open as many files as it may: each session that is open for writing holds one."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # macOS says "no limit" and refuses it.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def write_all(files: FileSystem, descriptor: int, data: bytes) -> None:

@@ -8,6 +8,7 @@ last unit is what a crash leaves behind and comes out as a `TornTail`; any other
 from __future__ import annotations
 
 import codecs
+import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -23,7 +24,8 @@ __all__ = ["Part", "encode_frame", "read_frames", "read_plain"]
 _MAGIC = b"\x28\xb5\x2f\xfd"
 # One byte can stand for 32 KiB of text at most, so a slice gives at most 64 MiB.
 _SLICE = 2048
-_BLOCK = 1024 * 1024
+_BLOCK = 128 * 1024
+_WINDOW = 64 * 1024
 # UTF-32 before UTF-16, whose mark begins the same way; then UTF-16 without a mark.
 _ENCODINGS = {
     codecs.BOM_UTF8: "UTF-8 with a byte-order mark",
@@ -35,6 +37,7 @@ _ENCODINGS = {
     b"\0{": "UTF-16",
     _MAGIC: "zstd, in a file named as a plain log",
 }
+_LINE_END = 0x0A
 _BLANK_LINES = (b"\n", b"\r\n")
 
 
@@ -52,18 +55,31 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     is_last: bool
 
 
+class _PerThread(threading.local):
+    """What may not be shared between threads, and costs more to make than to use."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(write_checksum=True)
+
+
+_own = _PerThread()
+
+
 def encode_frame(lines: bytes) -> bytes:
     """Compress lines to one frame with a checksum."""
-    return zstandard.ZstdCompressor(write_checksum=True).compress(lines)
+    return _own.compressor.compress(lines)
 
 
-def read_frames(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | TornTail]:
+def read_frames(
+    file: BinaryIO, size: int, start: int = 0, *, together: bool = False
+) -> Iterator[Part | TornTail]:
     """Read the first `size` bytes of a compressed log; a torn tail comes last.
 
     Args:
         file: The log.
         size: Where reading ends.
         start: Where the file stands: at the beginning of a frame.
+        together: Whether a part may hold several small frames: faster, but a damaged row is not placed.
 
     Raises:
         CorruptLogError: A damaged frame, or something that is no frame.
@@ -72,9 +88,13 @@ def read_frames(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | To
     decompressor = zstandard.ZstdDecompressor()
     while head := source.peek(len(_MAGIC)):
         begin = source.position
-        if not _MAGIC.startswith(head):
+        if not _MAGIC.startswith(head[: len(_MAGIC)]):
             kind = "plain text" if head[:1] == b"{" else "something else"
             raise CorruptLogError(f"{kind} where a zstd frame should begin", offset=begin)
+        several = _read_together(source, decompressor) if together else None
+        if several is not None:
+            yield several
+            continue
         is_whole = False
         for part in _read_frame(source, decompressor):
             is_whole = part.is_last
@@ -98,7 +118,7 @@ def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | Tor
         CorruptLogError: Not UTF-8 by its first bytes, or a line that is too long.
     """
     source = _Source(file, size, start)
-    head = source.peek(4)
+    head = source.peek(4)[:4]
     for mark, name in _ENCODINGS.items():
         if start == 0 and head.startswith(mark):
             raise CorruptLogError(f"the file is {name}; a plain log is UTF-8 without a mark", offset=0)
@@ -117,6 +137,55 @@ def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | Tor
         raise CorruptLogError("a blank line", offset=offset)
     if lines.rest:
         yield TornTail(offset, len(lines.rest))
+
+
+def _read_together(source: _Source, decompressor: zstandard.ZstdDecompressor) -> Part | None:
+    """Read the whole frames that begin here, up to a block of text; None when the first is not like that."""
+    window = source.peek(_WINDOW)
+    start = source.position
+    end = length = 0
+    ends: list[int] = []  # of the frames' texts
+    while length < _BLOCK and (frame := _measure(window, end)) is not None and frame[1] <= _BLOCK:
+        end, length = frame[0], length + frame[1]
+        ends.append(length - 1)
+    if not length:
+        return None
+    reader = decompressor.stream_reader(window[:end], read_across_frames=True)
+    try:
+        lines = reader.read(length + 1)
+    except zstandard.ZstdError:
+        return None
+    if len(lines) != length or [lines[at] for at in ends].count(_LINE_END) != len(ends):
+        return None
+    source.skip(end)
+    return Part(start, lines, is_last=True)
+
+
+def _measure(data: bytes, start: int) -> tuple[int, int] | None:
+    """Find where the frame at `start` ends, from its headers alone (RFC 8878, section 3.1.1).
+
+    Returns:
+        Its end, and the length of its text; None when it is not whole, or does not tell that length.
+    """
+    if not data.startswith(_MAGIC, start) or len(data) < start + 18:
+        return None
+    descriptor = data[start + 4]
+    flag, is_single = descriptor >> 6, descriptor >> 5 & 1
+    at = start + 6 - is_single + (0, 1, 2, 4)[descriptor & 3]
+    width = (is_single, 2, 4, 8)[flag]
+    if not width:
+        return None
+    length = int.from_bytes(data[at : at + width], "little") + (256 if width == 2 else 0)
+    at += width
+    is_last = 0
+    while not is_last:
+        header = int.from_bytes(data[at : at + 3], "little")
+        is_last = header & 1
+        at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)  # a run-length block holds one byte
+        if at > len(data):
+            return None
+    at += descriptor & 4  # the checksum
+    return (at, length) if at <= len(data) else None
 
 
 def _read_frame(source: _Source, decompressor: zstandard.ZstdDecompressor) -> Iterator[Part]:
@@ -185,17 +254,28 @@ class _Source:
         self.position = start
 
     def peek(self, count: int) -> bytes:
+        """Look at the next bytes: at least `count`, or all that are left."""
         if len(self._ahead) < count:
-            self._ahead += self._take(_SLICE)
-        return self._ahead[:count]
+            self._ahead += self._take(max(count - len(self._ahead), _SLICE))
+        return self._ahead
+
+    def skip(self, count: int) -> None:
+        """Pass over bytes that were looked at."""
+        self._ahead = self._ahead[count:]
+        self.position += count
 
     def read(self, count: int) -> bytes:
-        data, self._ahead = self._ahead or self._take(count), b""
+        """Take the next `count` bytes or less; none at the end alone."""
+        if not self._ahead:
+            data = self._take(count)
+        else:
+            data, self._ahead = self._ahead[:count], self._ahead[count:]
         self.position += len(data)
         return data
 
     def unread(self, data: bytes) -> None:
-        self._ahead = data
+        """Give back the end of what was read last."""
+        self._ahead = data + self._ahead
         self.position -= len(data)
 
     def tail(self, start: int) -> Iterator[bytes]:

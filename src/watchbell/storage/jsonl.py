@@ -23,7 +23,7 @@ from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.events import Event
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import SessionRef, StoredLog
-from watchbell.storage.files import FileSystem
+from watchbell.storage.files import FileSystem, raise_descriptor_limit
 from watchbell.storage.layout import Compression, escape_session_id, find_logs, log_path, unescape_session_id
 from watchbell.storage.logfile import Leftover, LogFile, encode_unit
 from watchbell.storage.reading import read_log
@@ -36,6 +36,9 @@ _logger = logging.getLogger("watchbell.storage")
 
 class JsonlStorage:
     """A store of session logs under one home directory; a `SessionPersistence`.
+
+    Each session that is open for writing holds a descriptor, so the first one raises the process's soft limit
+    on them to the hard one.
 
     Args:
         home: The directory; `~` is expanded. It is made with the first session.
@@ -91,6 +94,7 @@ class JsonlStorage:
 
     async def open(self, session_id: str) -> tuple[StoredLog, _JsonlWriter]:
         """See `SessionPersistence.open`."""
+        raise_descriptor_limit()
         return await self._worker.run(
             lambda: self._open(session_id), undo=lambda opened: opened[1].close_now()
         )
@@ -101,6 +105,7 @@ class JsonlStorage:
         Raises:
             SettingsError: The id is empty, or too long for the name of a folder.
         """
+        raise_descriptor_limit()
         return await self._worker.run(lambda: self._create(header, seed), undo=_JsonlWriter.close_now)
 
     async def aclose(self) -> None:

@@ -63,6 +63,7 @@ class LogFile:
     def __init__(self, files: FileSystem, path: Path, leftovers: dict[Path, Leftover]) -> None:
         self._files = files
         self._path = path
+        self._name = str(path)
         self._leftovers = leftovers
         self._descriptor: int | None = None
         self._length = 0  # of what is durable
@@ -278,14 +279,18 @@ class LogFile:
 
     def _check(self, descriptor: int, length: int) -> None:
         """Refuse to go on when the log is no longer this file, or no longer as it was left."""
-        if not self._is_ours(descriptor):
+        status = os.fstat(descriptor)
+        if not self._is_named(status):
             raise PersistenceError("the session's log was moved, removed or replaced under the open session")
-        if os.fstat(descriptor).st_size != length:
+        if status.st_size != length:
             raise PersistenceError("the session's log was changed by another program")
 
     def _is_ours(self, descriptor: int) -> bool:
+        return self._is_named(os.fstat(descriptor))
+
+    def _is_named(self, status: os.stat_result) -> bool:
         try:
-            return os.path.samestat(self._path.stat(), os.fstat(descriptor))
+            return os.path.samestat(os.stat(self._name), status)  # noqa: PTH116 - a Path costs more than the call
         except FileNotFoundError:
             return False
 

@@ -5,6 +5,7 @@ Errors of the operating system pass through here as they are; `watchbell.storage
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from watchbell.errors import CorruptLogError, LogError, UnsupportedLogError
-from watchbell.log.codec import decode_header, decode_rows
-from watchbell.log.eventlog import EventLog, PackedRow
-from watchbell.log.events import Event
+from watchbell.log.blocks import Block, decode_block
+from watchbell.log.codec import decode_header
+from watchbell.log.eventlog import EventLog
 from watchbell.log.session import SessionHeader
 from watchbell.storage.base import StoredLog, TornTail
 from watchbell.storage.frames import Part, read_frames, read_plain
@@ -36,6 +37,7 @@ READ_BYTES = 1024 * 1024
 
 OPEN_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """To be added when a log is opened: opening a pipe in its place would wait for somebody to write to it."""
+_BLOCK_BYTES = 128 * 1024  # of rows that are decoded at once: few enough to let other threads run
 
 
 def read_log(path: Path) -> StoredLog:
@@ -98,10 +100,11 @@ def require_file(path: Path, descriptor: int | None = None) -> None:
 def read_open_log(path: Path, file: BinaryIO) -> StoredLog:
     """Read the log at `path` from `file`, which stands at its beginning, as `read_log` does."""
     size = os.fstat(file.fileno()).st_size
-    compressed = is_compressed(path)
     try:
-        parts = read_frames(file, size) if compressed else read_plain(file, size)
-        header, events, torn = _fold(parts, lines_have_offsets=not compressed)
+        if is_compressed(path):
+            header, events, torn = _read_frames(file, size)
+        else:
+            header, events, torn = _fold(read_plain(file, size), lines_have_offsets=True)
         _check_identity(path, header)
         _check_seed(header, events)
     except CorruptLogError as error:
@@ -111,45 +114,112 @@ def read_open_log(path: Path, file: BinaryIO) -> StoredLog:
     return StoredLog(header, events, str(path), torn)
 
 
+def _read_frames(file: BinaryIO, size: int) -> tuple[SessionHeader, EventLog, TornTail | None]:
+    with contextlib.suppress(CorruptLogError):
+        return _fold(read_frames(file, size, together=True), lines_have_offsets=False)
+    file.seek(0)  # once more, to find the very frame; by now the error holds nothing in memory
+    return _fold(read_frames(file, size), lines_have_offsets=False)
+
+
 def _fold(
     parts: Iterator[Part | TornTail], *, lines_have_offsets: bool
 ) -> tuple[SessionHeader, EventLog, TornTail | None]:
     """Decode all parts; rows, and what is wrong with them, count only in a whole unit."""
+    rows = _RowReader(lines_have_offsets=lines_have_offsets)
     header: SessionHeader | None = None
-    log = EventLog()
-    pending: list[Event | PackedRow] = []
-    failure: LogError | None = None
+    torn: TornTail | None = None
     is_begun = False
-    for part in parts:
-        if isinstance(part, TornTail):
-            return _require_header(header if is_begun else None, part), log, part
-        lines = part.lines
-        if header is None:
-            head, _, lines = lines.partition(b"\n")
-            header = _decode_first(head.removesuffix(b"\r"))
-        if failure is None:
-            try:
-                pending += decode_rows(lines, _next_seq(log, pending))
-            except CorruptLogError as error:
-                inside = len(part.lines) - len(lines) + (error.offset or 0)
-                offset = part.offset + (inside if lines_have_offsets else 0)
-                failure = CorruptLogError(error.reason, offset=offset)
-            except UnsupportedLogError as error:
-                failure = error
-        if part.is_last:
-            if failure is not None:
-                raise failure
-            log.extend(pending)
-            pending.clear()
-            is_begun = True
-    return _require_header(header, None), log, None
+    try:
+        for part in parts:
+            if isinstance(part, TornTail):
+                torn = part
+                break
+            lines = part.lines
+            if header is None:
+                head, _, lines = lines.partition(b"\n")
+                header = _decode_first(head.removesuffix(b"\r"))
+            is_begun |= part.is_last
+            rows.add(part, lines)
+    finally:
+        rows.decode()  # what is wrong there comes before what was wrong after it
+    return _require_header(header if is_begun or torn is None else None, torn), rows.log, torn
 
 
-def _next_seq(log: EventLog, pending: list[Event | PackedRow]) -> int:
-    if not pending:
-        return len(log)
-    last = pending[-1]
-    return last.seq + (last.count if isinstance(last, PackedRow) else 1)
+class _RowReader:
+    """Decodes the rows of parts, many parts at a time, into `log`, which gets those of whole units."""
+
+    def __init__(self, *, lines_have_offsets: bool) -> None:
+        self.log = EventLog()
+        self._lines_have_offsets = lines_have_offsets
+        self._next_seq = 0
+        self._waiting: list[tuple[Part, bytes]] = []  # with their lines, but for the header's
+        self._size = 0
+        self._is_whole = True  # whether those waiting are whole units
+        self._pending: list[Block] = []  # of a unit that is not whole yet
+        self._failure: LogError | None = None  # in that unit
+
+    def add(self, part: Part, lines: bytes) -> None:
+        """Take a part's lines.
+
+        Raises:
+            CorruptLogError, UnsupportedLogError: A row of a whole unit is refused.
+        """
+        if not part.is_last and self._is_whole:
+            self.decode()
+            self._is_whole = False
+        if lines:
+            self._waiting.append((part, lines))
+            self._size += len(lines)
+        if self._size >= _BLOCK_BYTES or (part.is_last and not self._is_whole):
+            self.decode()
+        if part.is_last and not self._is_whole:
+            if self._failure is not None:
+                raise self._failure
+            self._is_whole = True
+            self._count()
+
+    def decode(self) -> None:
+        """Decode what is waiting; what is wrong in a unit that is not whole yet is kept for its end.
+
+        Raises:
+            CorruptLogError, UnsupportedLogError: A row of a whole unit is refused.
+        """
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if not waiting or self._failure is not None:
+            return
+        try:
+            self._decode_parts(waiting)
+        except LogError as error:
+            if self._is_whole:
+                raise
+            self._failure = error
+
+    def _decode_parts(self, waiting: list[tuple[Part, bytes]]) -> None:
+        if len(waiting) > 1:
+            with contextlib.suppress(CorruptLogError):
+                self._append(decode_block(b"".join([lines for _, lines in waiting]), self._next_seq))
+                return
+        for part, lines in waiting:
+            self._decode_part(part, lines)
+
+    def _decode_part(self, part: Part, lines: bytes) -> None:
+        try:
+            self._append(decode_block(lines, self._next_seq))
+        except CorruptLogError as error:
+            inside = len(part.lines) - len(lines) + (error.offset or 0)
+            offset = part.offset + (inside if self._lines_have_offsets else 0)
+            raise CorruptLogError(error.reason, offset=offset) from error
+
+    def _append(self, block: Block) -> None:
+        self._pending.append(block)
+        self._next_seq += block.length
+        if self._is_whole:
+            self._count()
+
+    def _count(self) -> None:
+        for block in self._pending:
+            self.log.extend_rows(block)
+        self._pending.clear()
 
 
 def _decode_first(line: bytes) -> SessionHeader:

@@ -1,0 +1,1 @@
+"""What Watchbell costs, each figure next to its floor or a peer of the same run."""

@@ -1,0 +1,262 @@
+"""Rows of a stored log, checked many at a time and kept as the text that they are.
+
+A block knows of each row where it lies, its type and its first seq; the row becomes objects when somebody
+reads it. So a long log costs hardly more memory than its text.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from watchbell.log.checks import MAX_ROW_BYTES, MAX_SAFE_INTEGER, MAX_VALUES, MESSAGE_TYPES
+from watchbell.log.codec import KNOWN_TYPES, SUSPICIOUS_LENGTH, decode_row, decode_rows
+from watchbell.log.eventlog import PackedRow
+from watchbell.log.events import SURFACE_TYPES, Event
+from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
+from watchbell.log.values import MAX_NESTING, nesting_depth
+
+__all__ = ["Block", "decode_block"]
+
+
+class _Codes(dict[str, int]):
+    """Numbers for the types of rows, so that a row's type takes one byte."""
+
+    def __missing__(self, name: str) -> int:
+        return _OTHER
+
+
+_PACKED, _OTHER = 0, 255
+_CODES = _Codes({name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)})
+_CODES.update(dict.fromkeys(PACKED_TYPES, _PACKED))
+
+_decode_event = msgspec.json.Decoder(Event).decode
+
+
+class Block:
+    """Checked rows with contiguous seqs: a part of an `EventLog`.
+
+    Args:
+        lines: The rows, each with its line end (LF).
+        codes: A number for each row's type.
+        others: The types that have no number of their own, by the number of their row.
+        ends: Where each row ends in `lines`, counted without the line ends.
+        starts: Seq of the first event of each row, and of the event after the block.
+
+    Attributes:
+        first: Seq of its first event.
+        length: Number of its events.
+    """
+
+    __slots__ = ("_codes", "_ends", "_lines", "_others", "_starts", "first", "length")
+
+    def __init__(
+        self,
+        lines: bytes,
+        codes: bytes,
+        others: Mapping[int, str],
+        ends: Iterable[int],
+        starts: Sequence[int],
+    ) -> None:
+        self.first = starts[0]
+        self.length = starts[-1] - self.first
+        self._lines = lines
+        self._codes = codes
+        self._others = others
+        self._ends = array("I" if len(lines) < 2**32 else "Q", ends)
+        # Without a packed row, row k begins at event k.
+        self._starts = None if isinstance(starts, range) else array("Q", starts)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, number: int) -> Event | PackedRow:
+        """Make row `number`."""
+        line = self.line(number)
+        if self._codes[number] != _PACKED:
+            try:
+                return _decode_event(line)
+            except msgspec.DecodeError:
+                return decode_row(line)  # a lone surrogate
+        start = self.start_of(number)
+        return PackedRow(start, self.start_of(number + 1) - start, line, unpack)
+
+    def line(self, number: int) -> bytes:
+        """The text of row `number`, without its line end."""
+        return self.lines((number,))[0]
+
+    def lines(self, numbers: Sequence[int]) -> list[bytes]:
+        """The texts of some rows."""
+        ends, text = self._ends, self._lines
+        return [text[ends[at - 1] + at if at else 0 : ends[at] + at] for at in numbers]
+
+    def start_of(self, number: int) -> int:
+        """Seq of the first event of row `number`; behind the last row, of the event after the block."""
+        return self.first + number if self._starts is None else self._starts[number]
+
+    def row_of(self, seq: int) -> int:
+        """Number of the row that holds event `seq`, which is in the block."""
+        return seq - self.first if self._starts is None else bisect_right(self._starts, seq) - 1
+
+    def find(self, types: frozenset[str], start: int, stop: int) -> list[int]:
+        """Numbers of the rows of `types` with `start <= number < stop`, in order."""
+        found = _find(_pattern_of(types), self._codes, start, stop)
+        if self._others:
+            more = [at for at, name in self._others.items() if name in types and start <= at < stop]
+            return sorted(found + more) if more else found
+        return found
+
+
+@cache
+def _pattern_of(types: frozenset[str]) -> re.Pattern[bytes] | None:
+    codes = {_CODES[name] for name in types if name in _CODES}
+    if "assistant/chunk" in types:
+        codes.add(_PACKED)
+    return _codes_pattern(bytes(codes)) if codes else None
+
+
+@cache
+def _codes_pattern(codes: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[%b]" % re.escape(codes))
+
+
+def _find(
+    pattern: re.Pattern[bytes] | None, codes: bytes, start: int = 0, stop: int = sys.maxsize
+) -> list[int]:
+    return [] if pattern is None else [match.start() for match in pattern.finditer(codes, start, stop)]
+
+
+# --- rows, checked many at a time ------------------------------------------------------------------------
+
+_Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+_PACKED_CODE = _codes_pattern(bytes([_PACKED]))
+_ENTERED_CODE = _pattern_of(frozenset({"user/message"}))
+_HOLDER_CODES = _pattern_of(frozenset(MESSAGE_TYPES - {"user/message"}))
+_ABSENT = -(2**63)
+_LONGEST_USUAL = MAX_VALUES  # shorter rows cannot hold as many values as `decode_row` refuses
+
+
+class _Envelope(
+    msgspec.Struct,
+    gc=False,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"raw": "data", "source_event_seqs": "sourceEventSeqs", "surface_op": "surfaceOp"},
+):
+    """A row as nearly all are. What it leaves out, and what a packed row has instead, shows by the length."""
+
+    type: str
+    seq: int = _ABSENT
+    time: Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] = _ABSENT
+    raw: Raw
+    source_event_seqs: list[_Count] | UnsetType = UNSET
+    surface_op: Literal["append"] | UnsetType = UNSET
+    ignorable: bool = False
+
+
+class _Identified(msgspec.Struct, gc=False):
+    id: str
+
+
+class _Pending(_Identified, gc=False):
+    role: Literal["user", "assistant"]
+
+
+class _Holder(msgspec.Struct, gc=False):
+    message: _Identified | UnsetType = UNSET
+    inserted: list[_Pending] | UnsetType = UNSET
+
+
+_decode_envelopes = msgspec.json.Decoder(_Envelope).decode_lines
+_decode_identified = msgspec.json.Decoder(_Identified).decode_lines
+_decode_holders = msgspec.json.Decoder(_Holder).decode_lines
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+def decode_block(lines: bytes, next_seq: int) -> Block:
+    """Check whole lines, the first of which begins with event `next_seq`; their ends may be LF or CRLF.
+
+    At least one row is among them. What is refused is what `decode_row` refuses.
+
+    Raises:
+        CorruptLogError: A bad row or a gap in `seq`; its `offset` counts from the start of `lines`.
+        UnsupportedLogError: An event of a type that must not be ignored.
+    """
+    block = _decode_usual(lines, next_seq)
+    if block is not None:
+        return block
+    rows = decode_rows(lines, next_seq)
+    lines = lines.replace(b"\r\n", b"\n")
+    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES[row.type] for row in rows])
+    others = {at: rows[at].type for at in _find(_codes_pattern(bytes([_OTHER])), codes)}
+    counts = [row.count if isinstance(row, PackedRow) else 1 for row in rows]
+    starts = list(accumulate(counts, initial=next_seq))
+    return Block(lines, codes, others, accumulate(map(len, lines.split(b"\n")[:-1])), starts)
+
+
+def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
+    """Check lines as a whole; None when one of them is unusual and all have to be looked at one by one."""
+    texts = lines.split(b"\n")
+    texts.pop()
+    lengths = list(map(len, texts))
+    if max(lengths) > _LONGEST_USUAL:
+        return None
+    try:
+        if not lines.isascii():
+            lines.decode()
+        rows: list[Any] = _decode_envelopes(lines)
+        codes = bytes(map(_CODES.__getitem__, [row.type for row in rows]))
+        packed = _find(_PACKED_CODE, codes)
+        if len(rows) != len(texts) or _OTHER in codes or not _are_usual(rows, codes, len(packed)):
+            return None
+        starts: Sequence[int] = range(next_seq, next_seq + len(rows) + 1)
+        if packed:
+            counts = [1] * len(rows)
+            for at, run in zip(packed, decode_runs(b"\n".join([texts[at] for at in packed])), strict=True):
+                rows[at], counts[at] = run, run.count
+            starts = list(accumulate(counts, initial=next_seq))
+        # Encoded again they are the same to the byte: each line is one row, and says nothing twice.
+        is_same = _encode_lines(rows) == lines and [row.seq for row in rows] == list(starts[:-1])
+    except (ValueError, RecursionError):
+        return None  # msgspec's errors are ValueErrors, too
+    if not is_same or (max(lengths) > SUSPICIOUS_LENGTH and not _are_sane(texts)):
+        return None
+    return Block(lines, codes, {}, accumulate(lengths), starts)
+
+
+def _are_usual(rows: Sequence[_Envelope], codes: bytes, packed: int) -> bool:
+    """Whether rows of known types are what `decode_row` takes, as far as their envelopes show it.
+
+    Args:
+        rows: The rows; of packed ones more has to be looked at.
+        codes: The numbers of their types.
+        packed: How many are packed.
+
+    Raises:
+        ValueError: One is not.
+    """
+    if [row.time for row in rows].count(_ABSENT) != packed:
+        return False
+    surfaces = [row for row in rows if row.surface_op is not UNSET or row.source_event_seqs is not UNSET]
+    for row in surfaces:
+        if row.type not in SURFACE_TYPES or (row.source_event_seqs == [] and row.type != "assistant/message"):
+            return False
+    # Each message has an id; of what this refuses, `decode_row` finds out why.
+    _decode_identified(b"\n".join([rows[at].raw for at in _find(_ENTERED_CODE, codes)]))
+    _decode_holders(b"\n".join([rows[at].raw for at in _find(_HOLDER_CODES, codes)]))
+    return True
+
+
+def _are_sane(texts: Sequence[bytes]) -> bool:
+    """Whether none of some lines is too long or nested too deeply."""
+    long = [text for text in texts if len(text) > SUSPICIOUS_LENGTH]
+    return all(len(text) <= MAX_ROW_BYTES and nesting_depth(text) <= MAX_NESTING for text in long)

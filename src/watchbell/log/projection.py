@@ -1,0 +1,201 @@
+"""Reading rows for a projection: of the types that it folds, the keys that it needs, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from watchbell.errors import CorruptLogError
+from watchbell.log.codec import decode_row
+from watchbell.log.events import Message
+from watchbell.log.values import decode_typed
+
+if TYPE_CHECKING:
+    from watchbell.log.eventlog import EventLog
+
+__all__ = [
+    "AnswerRow",
+    "AnyRow",
+    "EnteredMessageRow",
+    "EnteredRow",
+    "Reason",
+    "ResultRow",
+    "SplicedRow",
+    "SurfaceRow",
+    "TakeUpRow",
+    "TurnEndRow",
+    "TurnStartRow",
+    "read_rows",
+]
+
+T = TypeVar("T", bound="AnyRow")
+
+
+class AnyRow(msgspec.Struct, frozen=True, gc=False):
+    """What a projection reads of a row.
+
+    Attributes:
+        seq: The event's seq.
+    """
+
+    seq: int
+
+
+class SurfaceRow(AnyRow, frozen=True, gc=False, rename="camel"):
+    """How an event of a surface type enters the transcript."""
+
+    surface_op: Any = "append"
+
+
+class _Row(AnyRow, frozen=True, gc=False, tag_field="type"):
+    pass
+
+
+class _TurnNumber(msgspec.Struct, frozen=True, gc=False):
+    turn: int
+
+
+class TurnStartRow(_Row, frozen=True, gc=False, tag="turn/start"):
+    """A turn began."""
+
+    data: _TurnNumber
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a turn ended, with what some kinds say besides."""
+
+    kind: str
+    reason: Any = None
+    error: Any = None
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the program ended before the turn did."""
+        match self.kind, self.reason:
+            case ("interrupted", _) | ("aborted", {"kind": "disposed"}):
+                return True
+            case _:
+                return False
+
+    @property
+    def is_uncertainty(self) -> bool:
+        """Whether the barrier before the model's call failed."""
+        match self.kind, self.error:
+            case "error", {"code": "PERSISTENCE_UNCERTAIN"}:
+                return True
+            case _:
+                return False
+
+
+class _TurnReason(msgspec.Struct, frozen=True):
+    reason: Reason
+
+
+class TurnEndRow(_Row, frozen=True, tag="turn/end"):
+    """A turn ended."""
+
+    data: _TurnReason
+
+
+class _Identified(msgspec.Struct, frozen=True, gc=False):
+    id: str
+
+
+class EnteredRow(_Row, frozen=True, gc=False, tag="user/message"):
+    """A message entered the conversation."""
+
+    data: _Identified
+
+
+class _Splice(msgspec.Struct, frozen=True, rename="camel"):
+    target: Literal["next-turn", "next-step"]
+    start: int
+    inserted: list[Message]
+    removed_count: int = 0
+    outcome: str | None = None
+
+
+class SplicedRow(_Row, frozen=True, tag="agent/inbox/spliced"):
+    """A pending list changed; the messages' blocks are plain values yet (see `Message.complete`)."""
+
+    data: _Splice
+
+
+class EnteredMessageRow(_Row, frozen=True, rename="camel", tag="user/message"):
+    """A message of a person, a plugin or a program; its blocks are plain values yet."""
+
+    data: Message
+    surface_op: Any = "append"
+
+    @property
+    def message(self) -> Message:
+        """The message as it was decoded."""
+        return self.data
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    message: Message
+
+
+class _MessageRow(_Row, frozen=True, rename="camel"):
+    data: _Holder
+    surface_op: Any = "append"
+
+    @property
+    def message(self) -> Message:
+        """The message as it was decoded."""
+        return self.data.message
+
+
+class AnswerRow(_MessageRow, frozen=True, rename="camel", tag="assistant/message"):
+    """An answer; its blocks are plain values yet."""
+
+
+class ResultRow(_MessageRow, frozen=True, rename="camel", tag="tool/result"):
+    """What a call gave; its blocks are plain values yet."""
+
+
+class _TakenUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    message_id: str
+
+
+class TakeUpRow(_Row, frozen=True, gc=False, tag="watchbell/take-up"):
+    """The next turn answers a message again."""
+
+    data: _TakenUp
+
+
+def read_rows(
+    log: EventLog, types: frozenset[str], decoder: msgspec.json.Decoder[T], start: int, stop: int
+) -> Iterator[Sequence[T]]:
+    """Read the rows of `types` with `start <= seq < stop`.
+
+    Args:
+        log: The log.
+        types: The types that `decoder` knows.
+        decoder: Decodes one row.
+        start: Seq of the first event.
+        stop: Seq of the event after the last one.
+
+    Yields:
+        Some rows at a time, in order.
+
+    Raises:
+        CorruptLogError: A payload has another shape than its type's.
+    """
+    for lines in log.lines(types, start, stop):
+        try:
+            yield decoder.decode_lines(b"\n".join(lines))
+        except (ValueError, RecursionError):
+            yield from ([_decode(line, decoder)] for line in lines)
+
+
+def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    shape: Any = decoder.type
+    try:
+        return decode_typed(line, shape)  # a lone surrogate, in this row or another one
+    except ValueError as error:
+        row = decode_row(line)
+        raise CorruptLogError(f"event {row.seq} ({row.type}) is malformed") from error
