@@ -94,7 +94,8 @@ def test_both_ways_come_to_the_same(lines: bytes) -> None:
     [
         # As many lines as rows, and as long as they would be: two rows in one line, and one row in two.
         (
-            b'{"type":"turn/start","seq":0,"time":0,"data":1} {"type":"turn/start","seq":1,"time":0,"data":1}\n'
+            b'{"type":"turn/start","seq":0,"time":0,"data":1} '
+            b'{"type":"turn/start","seq":1,"time":0,"data":1}\n'
             b'{"type":"turn/start","seq":2,"time":0,"data":[1,\n2]}\n'
         ),
         (
