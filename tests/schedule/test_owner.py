@@ -376,6 +376,7 @@ def test_a_thousand_wakes_of_a_repeater_leave_one_timer() -> None:
             for _ in range(50):
                 await asyncio.sleep(300)
                 await ask(agent, "schedule_list")
+            await asyncio.sleep(1)
             assert len(reminders(agent.session.events)) == 50
             assert len(clock._heap) <= 2
 

@@ -834,28 +834,47 @@ class Gate(FileSystem):
         return super().write(descriptor, data)
 
 
-def test_a_cancelled_write_is_carried_to_its_end_and_not_written_twice(tmp_path: Path) -> None:
+def test_what_follows_a_cancelled_write_waits_for_its_end_and_writes_nothing_twice(tmp_path: Path) -> None:
+    store(tmp_path, 1)
+    gate = Gate()
+
+    async def write(writer: LogWriter, stop: int) -> None:
+        await writer.write(make_events(1, stop))
+
+    async def work(storage: JsonlStorage) -> None:
+        _, writer = await storage.open("a")
+        writing = asyncio.create_task(write(writer, 2))
+        await asyncio.to_thread(gate.reached.wait)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        following = asyncio.create_task(write(writer, 3))
+        await asyncio.sleep(0)
+        gate.passable.set()
+        await following
+        await write(writer, 3)
+        await writer.close()
+
+    use(tmp_path, work, files=gate)
+    assert list(load(tmp_path).events) == make_events(0, 3)
+
+
+def test_closing_waits_for_the_end_of_a_cancelled_write(tmp_path: Path) -> None:
     store(tmp_path, 1)
     gate = Gate()
 
     async def work(storage: JsonlStorage) -> None:
         _, writer = await storage.open("a")
-        writing = asyncio.create_task(writer.write(make_events(1, 2)))
+        writing = asyncio.ensure_future(writer.write(make_events(1, 2)))
         await asyncio.to_thread(gate.reached.wait)
-        for _ in range(2):
-            writing.cancel()
-            await asyncio.sleep(0)
-        is_done = writing.done()
+        writing.cancel()
+        closing = asyncio.create_task(writer.close())
+        await asyncio.sleep(0)
         gate.passable.set()
-        assert not is_done
-        with pytest.raises(asyncio.CancelledError):
-            await writing
-        await writer.write(make_events(1, 3))
-        await writer.write(make_events(1, 3))
-        await writer.close()
+        await closing
 
     use(tmp_path, work, files=gate)
-    assert list(load(tmp_path).events) == make_events(0, 3)
+    assert list(load(tmp_path).events) == make_events(0, 2)
 
 
 def test_a_cancelled_create_or_open_holds_no_lock(tmp_path: Path) -> None:

@@ -163,19 +163,33 @@ class Transactions:
             self._slot.release()
             raise ToolAbortedError("the agent, or its reminders, ended before the call's turn came")
         call = _Call(signal)
-        task = asyncio.create_task(self._guarded(operation, body(call)))
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._run(operation, body(call), answer))
         self._running.add(task)
-        task.add_done_callback(self._settle)
+        task.add_done_callback(self._running.discard)
         try:
-            return await asyncio.shield(task)
+            return await answer
         except asyncio.CancelledError:
             call.abandoned = True
             raise
 
-    def _settle(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # an abandoned call has nobody else to take note of it
+    async def _run(
+        self, operation: Operation, body: Coroutine[Any, Any, Any], answer: asyncio.Future[Any]
+    ) -> None:
+        """Run a transaction to its end, and answer whoever still waits for it."""
+        try:
+            value = await self._guarded(operation, body)
+        except ToolAbortedError as error:
+            if not answer.done():
+                answer.set_exception(error)
+        except BaseException:
+            answer.cancel()
+            raise
+        else:
+            if not answer.done():
+                answer.set_result(value)
+        finally:
+            self._slot.release()
 
     async def _guarded(self, operation: Operation, body: Coroutine[Any, Any, Any]) -> Any:
         try:
@@ -196,8 +210,6 @@ class Transactions:
             return error_value(
                 "internal_error", "The call failed inside the program; it may be tried once more."
             )
-        finally:
-            self._slot.release()
 
     async def _change(
         self,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -66,15 +66,18 @@ class LogWriter(Protocol):
     Calls never overlap: the caller awaits one before it makes the next.
     """
 
-    async def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event]) -> Awaitable[None]:
         """Append events that follow the last durable one, as one unit.
 
-        Durability: when this returns, all of them survive the loss of the process and of power. When it
+        It may begin before it is awaited, and is awaited once.
+
+        Durability: when it has ended, all of them survive the loss of the process and of power. When it
         raises, none of them is in the log: what was half written has been taken away again, so that the
         same events, or more, can be written once more. A crash in between leaves all of them, or a torn
         tail that readers recognise and leave out.
 
-        Cancellation: a write that has begun is carried to its end before the cancellation passes.
+        Cancellation: a write that has begun goes on to its end, or leaves nothing. The next `write` and
+        `close` wait for that end.
 
         Raises:
             PersistenceError: It could not be confirmed, or the log is no longer the file that was opened. The

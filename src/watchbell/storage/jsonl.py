@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -212,10 +213,11 @@ class _JsonlWriter:
         self._next_seq = length
         self._publish = publish
         self._is_closed = False
+        self._turn = threading.Lock()  # a cancelled write may still run when the next call comes
 
-    async def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event]) -> Awaitable[None]:
         """See `LogWriter.write`; events made durable by a write that was cancelled are passed over."""
-        await self._worker.run(lambda: self.write_now(events))
+        return self._worker.start(lambda: self.write_now(events))
 
     def check(self) -> None:
         """See `LogWriter.check`; it looks at the file's status and reads nothing."""
@@ -232,11 +234,16 @@ class _JsonlWriter:
 
     def close_now(self) -> None:
         """Close; blocks."""
-        self._is_closed = True
-        self._log.close()
+        with self._turn:
+            self._is_closed = True
+            self._log.close()
 
     def write_now(self, events: Sequence[Event]) -> None:
         """Write; blocks."""
+        with self._turn:
+            self._write(events)
+
+    def _write(self, events: Sequence[Event]) -> None:
         self._require_open()
         events = [event for event in events if event.seq >= self._next_seq]
         if not events:

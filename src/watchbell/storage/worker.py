@@ -26,6 +26,13 @@ class Worker:
         self._executor = executor
         self._own: ThreadPoolExecutor | None = None
 
+    def start(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Begin `work` at once. Cancelling the future does not stop what runs, but hides its end."""
+        executor = self._executor or self._own
+        if executor is None:
+            executor = self._own = ThreadPoolExecutor(_THREADS, thread_name_prefix="watchbell-storage")
+        return asyncio.get_running_loop().run_in_executor(executor, work)
+
     async def run(self, work: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
         """Run `work` and return its result. A cancellation passes only when the work has ended.
 
@@ -33,10 +40,7 @@ class Worker:
             work: What to run.
             undo: Called with the result when the caller was cancelled and so cannot have it.
         """
-        executor = self._executor or self._own
-        if executor is None:
-            executor = self._own = ThreadPoolExecutor(_THREADS, thread_name_prefix="watchbell-storage")
-        running = asyncio.get_running_loop().run_in_executor(executor, work)
+        running = self.start(work)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:

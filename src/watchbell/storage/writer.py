@@ -6,6 +6,7 @@ See log-format, "Write-behind and the barrier".
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -48,7 +49,8 @@ class WriteBehind:
         self._writer = writer
         self._on_healed = on_healed
         self._durable = len(session.events)
-        self._writing: asyncio.Task[Exception | None] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of that write
         self._writing_to = self._durable  # length of the log after the write that runs
         self._window: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
@@ -80,9 +82,9 @@ class WriteBehind:
                 raise PersistenceError(
                     f"session {self._session.id!r} is closed; its last events were not stored"
                 )
-            write = self._begin_write()
+            self._begin_write()
             covers_all = self._writing_to >= target
-            error = await asyncio.shield(write)
+            error = await self._written()
             if error is not None and covers_all:
                 raise PersistenceError(
                     f"session {self._session.id!r} could not be stored: {error}"
@@ -105,7 +107,7 @@ class WriteBehind:
             self._is_closed = True
             self._stop_timers()
             if self._writing is not None:
-                await asyncio.wait([self._writing])
+                await self._written()
             await self._writer.close()
         if failure is not None:
             raise PersistenceError(
@@ -127,15 +129,51 @@ class WriteBehind:
         if self._writing is None:
             self._begin_write()
 
-    def _begin_write(self) -> asyncio.Task[Exception | None]:
-        """Return the write that runs, else begin one of everything that is not durable."""
-        if self._writing is None:
-            if self._window is not None:
-                self._window.cancel()
-                self._window = None
-            self._writing_to = len(self._session.events)
-            self._writing = asyncio.create_task(self._write(), name=f"write {self._session.id}")
-        return self._writing
+    def _begin_write(self) -> None:
+        """Begin a write of everything that is not durable, unless one runs."""
+        if self._writing is not None:
+            return
+        if self._window is not None:
+            self._window.cancel()
+            self._window = None
+        self._writing_to = len(self._session.events)
+        if self._durable == self._writing_to:  # a check failed, and is made again
+            with contextlib.suppress(PersistenceError):
+                self._check()
+            return
+        self._writing = self._start(self._session.events[self._durable : self._writing_to])
+        self._writing.add_done_callback(self._on_written)
+
+    def _start(self, events: Sequence[Event]) -> asyncio.Future[None]:
+        try:
+            return asyncio.ensure_future(self._writer.write(events))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the events are kept and tried again
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+
+    async def _written(self) -> Exception | None:
+        """Wait for the end of the write that runs, and return its failure: each flush raises its own."""
+        end: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(end)
+        return await end
+
+    def _on_written(self, write: asyncio.Future[None]) -> None:
+        self._writing = None
+        waiting, self._waiting = self._waiting, []
+        waiting = [end for end in waiting if not end.done()]
+        if write.cancelled():  # with the loop, or by whoever shut the executor down
+            for end in waiting:
+                end.cancel()
+            return
+        error = write.exception()
+        if error is None or isinstance(error, Exception):
+            self._settle(error)
+            for end in waiting:
+                end.set_result(error)
+        else:
+            for end in waiting:
+                end.set_exception(error)
 
     def _check(self) -> None:
         """Have the store look at a log that is durable to its end; a failure counts like that of a write.
@@ -150,21 +188,6 @@ class WriteBehind:
             self._retry_later()
             raise PersistenceError(f"session {self._session.id!r} is not safe: {error}") from error
         self._take_note_of_success()
-
-    async def _write(self) -> Exception | None:
-        """Write, and return the failure rather than raise it: each flush that shares it raises its own."""
-        error: Exception | None = None
-        try:
-            if self._durable == self._writing_to:  # a check failed, and is made again
-                self._writer.check()
-            else:
-                await self._writer.write(self._session.events[self._durable : self._writing_to])
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the events are kept and tried again
-            error = failure
-        finally:
-            self._writing = None
-        self._settle(error)
-        return error
 
     def _settle(self, error: Exception | None) -> None:
         """Take note of a write's end, and see to what waits for the next one."""

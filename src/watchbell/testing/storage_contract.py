@@ -295,7 +295,11 @@ class StorageContract:
     async def test_a_cancelled_write_is_whole_or_absent(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         _, writer = await connect().open("a")
-        writing = asyncio.create_task(writer.write(_events(1, 40)))
+
+        async def write() -> None:
+            await writer.write(_events(1, 40))
+
+        writing = asyncio.create_task(write())
         await asyncio.sleep(0)
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)

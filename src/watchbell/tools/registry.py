@@ -131,17 +131,25 @@ class ToolRegistry:
             return self._not_found(name)
         if execution.signal.aborted:
             return aborted_outcome()
-        running = asyncio.create_task(_attempt(tool, arguments, execution), name=f"tool {name}")
-        # The loop alone holds tasks weakly, and one that was told to stop may take its time.
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def answer(_: object = None) -> None:
+        def answer() -> None:
             if not answered.done():
                 answered.set_result(None)
 
-        running.add_done_callback(answer)
+        async def attempt() -> ToolOutcome:
+            outcome = await _attempt(tool, arguments, execution)
+            answer()
+            return outcome
+
+        def settle(task: asyncio.Task[ToolOutcome]) -> None:
+            self._running.discard(task)
+            answer()  # also of a task that was cancelled from outside, before it began
+
+        running = asyncio.create_task(attempt(), name=f"tool {name}")
+        # The loop alone holds tasks weakly, and one that was told to stop may take its time.
+        self._running.add(running)
+        running.add_done_callback(settle)
         withdraw = execution.signal.on_abort(answer)
         try:
             await answered
