@@ -247,15 +247,15 @@ class _Call(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs)
-        self.repeated = {name for name, count in counts.items() if count > 1}
+        self.repeated: set[str] = set()
+        if len(self) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            self.repeated = {name for name, count in counts.items() if count > 1}
 
 
 def _parse(text: str) -> _Call:
     try:
-        call = json.loads(
-            text, object_pairs_hook=_Call, parse_int=_decode_int, parse_constant=lambda _: math.nan
-        )
+        call = _decode(text)
     except (ValueError, RecursionError):
         call = None
     if not isinstance(call, _Call):
@@ -266,6 +266,11 @@ def _parse(text: str) -> _Call:
 def _decode_int(digits: str) -> int | float:
     # Longer than any safe integer: too large is all that matters, and Python refuses to read very long ones.
     return int(digits) if len(digits) <= 20 else math.inf
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_Call, parse_int=_decode_int, parse_constant=lambda _: math.nan
+).decode
 
 
 def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | None = None) -> None:
