@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.program import (
 )
 from watchbell import schedule
 from watchbell.agent.agent import Agent
+from watchbell.clock import Timer
 from watchbell.log.events import Draft
 from watchbell.schedule.protocol import Create, EveryRecord, draft_change, render_instant
 from watchbell.testing import SimulatedClock, call, hang
@@ -381,3 +383,23 @@ def test_a_thousand_wakes_of_a_repeater_leave_one_timer() -> None:
             assert len(clock._heap) <= 2
 
     run(main)
+
+
+def test_a_timer_that_could_not_be_armed_is_armed_a_second_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with program(clock) as running:
+            agent = await running.host.agents.create("s")
+            call_at, refusals = clock.call_at, [OverflowError("too far")]
+
+            def refuse_once(target_ms: int, callback: Callable[[], None]) -> Timer:
+                if refusals:
+                    raise refusals.pop()
+                return call_at(target_ms, callback)
+
+            clock.call_at = refuse_once
+            await remind(agent)
+            await asyncio.sleep(61)
+            assert reminders(agent.session.events) == [A]
+
+    run(main)
+    assert "a reminder could not be delivered" in caplog.text

@@ -87,7 +87,12 @@ class Owner:
         """Look, and deliver in a task of its own when something is due."""
         self._look = None
         self._asked = False
-        if self._is_due():
+        try:
+            is_due = self._is_due()
+        except Exception:
+            self._try_again_later()
+            return
+        if is_due:
             self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
 
     async def _run(self) -> None:
@@ -96,12 +101,16 @@ class Owner:
                 self._asked = False
                 if not self._is_due():
                     break
-        except Exception:  # the reminders stay active
-            _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
-            self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
-            self._pause_seconds = min(self._pause_seconds * 2, RETRY_SECONDS[1])
+        except Exception:
+            self._try_again_later()
         finally:
             self._task = None
+
+    def _try_again_later(self) -> None:
+        """After an exception: the reminders stay active."""
+        _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
+        self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
+        self._pause_seconds = min(self._pause_seconds * 2, RETRY_SECONDS[1])
 
     def _is_due(self) -> bool:
         """Whether a target has passed; when none has, have the timer wait for the earliest."""
