@@ -385,7 +385,7 @@ def test_a_thousand_wakes_of_a_repeater_leave_one_timer() -> None:
     run(main)
 
 
-def test_a_timer_that_could_not_be_armed_is_armed_a_second_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_timer_that_could_not_be_armed_is_armed_a_second_later() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
@@ -401,5 +401,4 @@ def test_a_timer_that_could_not_be_armed_is_armed_a_second_later(caplog: pytest.
             await asyncio.sleep(61)
             assert reminders(agent.session.events) == [A]
 
-    run(main)
-    assert "a reminder could not be delivered" in caplog.text
+    run(main, logs_errors=True)

@@ -89,7 +89,8 @@ class Owner:
         self._asked = False
         try:
             is_due = self._is_due()
-        except Exception:
+        except Exception:  # the reminders stay active
+            _logger.exception("session %s: the schedule could not be looked at", self._agent.id)
             self._try_again_later()
             return
         if is_due:
@@ -101,14 +102,13 @@ class Owner:
                 self._asked = False
                 if not self._is_due():
                     break
-        except Exception:
+        except Exception:  # the reminders stay active
+            _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
             self._try_again_later()
         finally:
             self._task = None
 
     def _try_again_later(self) -> None:
-        """After an exception: the reminders stay active."""
-        _logger.exception("session %s: a reminder could not be delivered", self._agent.id)
         self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
         self._pause_seconds = min(self._pause_seconds * 2, RETRY_SECONDS[1])
 
