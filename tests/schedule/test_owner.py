@@ -389,14 +389,14 @@ def test_a_timer_that_could_not_be_armed_is_armed_a_second_later() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
-            call_at, refusals = clock.call_at, [OverflowError("too far")]
+            call_at, began_ms = clock.call_at, clock.now_ms()
 
-            def refuse_once(target_ms: int, callback: Callable[[], None]) -> Timer:
-                if refusals:
-                    raise refusals.pop()
+            def refuse_at_first(target_ms: int, callback: Callable[[], None]) -> Timer:
+                if target_ms == began_ms + 60_000 and clock.now_ms() == began_ms:
+                    raise OverflowError("too far")
                 return call_at(target_ms, callback)
 
-            clock.call_at = refuse_once
+            clock.call_at = refuse_at_first
             await remind(agent)
             await asyncio.sleep(61)
             assert reminders(agent.session.events) == [A]
