@@ -11,6 +11,7 @@ from watchbell.errors import CorruptLogError, InvalidEventError, SessionClosedEr
 from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, check_surface, check_values
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event, Message
+from watchbell.log.subscription import Subscription, Subscriptions
 from watchbell.log.surface import MALFORMED, surface_message
 from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
 
@@ -96,8 +97,8 @@ class Session:
         self._log = EventLog() if log is None else log
         self._now_ms = now_ms
         self._report = report
-        self._observers: list[Observer] = []
-        self._guards: list[Guard] = []
+        self._observers: Subscriptions = {}
+        self._guards: Subscriptions = {}
         self._closed = False
         self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
         self._lead = [Draft("session/end-seed", EndSeed())] if self._end_seed_due else []
@@ -157,7 +158,7 @@ class Session:
             lead = []
         drafts = [*lead, *drafts]
         for guard in tuple(self._guards):
-            guard(self, drafts)
+            guard.listener(self, drafts)
         now = self._now_ms()
         events = tuple(draft.at(len(self._log) + i, now) for i, draft in enumerate(drafts))
         for event in events:
@@ -177,11 +178,11 @@ class Session:
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` after each batch; the function returned ends that."""
-        return _subscribe(self._observers, observer)
+        return Subscription(self._observers, observer)
 
     def guard(self, guard: Guard) -> Callable[[], None]:
         """Ask `guard` before each batch; the function returned ends that."""
-        return _subscribe(self._guards, guard)
+        return Subscription(self._guards, guard)
 
     def seed(self, length: int | None = None) -> EventLog:
         """Return what a fork at `length` events starts from (all events when None).
@@ -201,21 +202,10 @@ class Session:
     def _notify(self, events: Sequence[Event]) -> None:
         for observer in tuple(self._observers):
             try:
-                observer(events)
+                observer.listener(events)
             except Exception as error:  # noqa: BLE001 - the batch is in the log; nobody's fault may hide that
                 if self._report is not None:
                     self._report(error)
-
-
-def _subscribe(listeners: list[Any], listener: Any) -> Callable[[], None]:
-    listeners.append(listener)
-    subscribed = [listener]
-
-    def end() -> None:
-        if subscribed:  # once: an equal listener may have been subscribed by somebody else
-            listeners.remove(subscribed.pop())
-
-    return end
 
 
 def _check(event: Event) -> None:
