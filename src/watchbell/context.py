@@ -153,6 +153,10 @@ class Context:
         self._undo.append(subscription)
         return subscription
 
+    def has_handlers(self, event: str) -> bool:
+        """Whether anybody has subscribed to a bus event."""
+        return bool(self._bus.get(event))
+
     def emit(self, event: str, *args: Any) -> None:
         """Call every handler of `event`, in order of subscription; an exception is logged, no more."""
         for subscription in tuple(self._bus.get(event, ())):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -115,14 +116,15 @@ class Turn:
             TurnAbortedError: The turn was aborted.
         """
         while True:
-            plan = await self.until_aborted(entry.assemble(opens_turn=opens_turn))
-            if self.signal.aborted:  # while the end of the assembling was on its way here
-                raise TurnAbortedError
+            assembling = entry.assemble(opens_turn=opens_turn)
+            # Without hooks it waits for nothing, so that it needs no task.
+            plan = await (self.until_aborted(assembling) if entry.has_hooks else assembling)
+            self.raise_if_aborted()  # while the end of the assembling was on its way here
             if entry.is_current(plan):
                 return plan
 
     async def until_aborted(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work`, cancelling it when the turn is aborted.
+        """Await `work` of others, in a task of its own, cancelling it when the turn is aborted.
 
         Raises:
             TurnAbortedError: The turn was aborted before `work` had ended.
@@ -141,6 +143,35 @@ class Turn:
         finally:
             forget()
 
+    async def until_aborted_here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` in the task that asks, cancelling what it waits for when the turn is aborted.
+
+        Raises:
+            TurnAbortedError: The turn was aborted before `work` had ended.
+        """
+        task = asyncio.current_task()
+        if task is None or self.signal.aborted:
+            work.close()
+            raise TurnAbortedError
+        requests = task.cancelling()
+        forget = self.signal.on_abort(task.cancel)
+        try:
+            result = await work
+            if not self.signal.aborted:
+                return result
+        except asyncio.CancelledError:
+            if not self.signal.aborted:
+                raise
+        finally:
+            forget()
+            if self.signal.aborted:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0)  # the abort may have come too late for `work` to notice
+                task.uncancel()
+        if task.cancelling() > requests:  # somebody else cancelled the task as well
+            raise asyncio.CancelledError
+        raise TurnAbortedError
+
     def raise_if_aborted(self) -> None:
         """Do nothing unless the turn was aborted.
 
@@ -157,7 +188,7 @@ class Turn:
             PersistenceError: That is not certain.
         """
         try:
-            acknowledged = await self.until_aborted(self.agent.sessions.flush(self._session))
+            acknowledged = await self.until_aborted_here(self.agent.sessions.flush(self._session))
         except TurnAbortedError:
             raise
         except Exception as error:
@@ -229,7 +260,7 @@ class Turn:
     async def _stream(self, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
         answer = self.begin_answer()
         try:
-            await self.until_aborted(self._receive(model, answer))
+            await self.until_aborted_here(self._receive(model, answer))
         except (TurnAbortedError, ModelError):
             answer.append_message(interrupted=True)
             raise

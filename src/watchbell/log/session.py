@@ -101,7 +101,7 @@ class Session:
         self._guards: Subscriptions = {}
         self._closed = False
         self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
-        self._lead = [Draft("session/end-seed", EndSeed())] if self._end_seed_due else []
+        self._lead = (Draft("session/end-seed", EndSeed()),) if self._end_seed_due else ()
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {len(self._log)} events)"
@@ -154,19 +154,20 @@ class Session:
         if not drafts:
             return ()
         lead = self._lead
-        if any(draft.type == "session/end-seed" for draft in drafts):
-            lead = []
-        drafts = [*lead, *drafts]
+        if lead and any(draft.type == "session/end-seed" for draft in drafts):
+            lead = ()
+        if lead:
+            drafts = [*lead, *drafts]
         for guard in tuple(self._guards):
             guard.listener(self, drafts)
-        now = self._now_ms()
-        events = tuple(draft.at(len(self._log) + i, now) for i, draft in enumerate(drafts))
+        now, first = self._now_ms(), len(self._log)
+        events = tuple([draft.at(seq, now) for seq, draft in enumerate(drafts, first)])
         for event in events:
             _check(event)
         self._log.extend(events)
-        self._end_seed_due, self._lead = False, []
+        self._end_seed_due, self._lead = False, ()
         self._notify(events)
-        return events[len(lead) :]
+        return events[len(lead) :] if lead else events
 
     def lead(self, drafts: Sequence[Draft]) -> None:
         """Put `drafts` before the first batch that is appended, in place of what is due before it by itself.
@@ -174,7 +175,7 @@ class Session:
         They become part of that batch, with any `session/end-seed` that is due among them. A batch that
         brings a `session/end-seed` of its own goes without them.
         """
-        self._lead = list(drafts)
+        self._lead = tuple(drafts)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` after each batch; the function returned ends that."""
@@ -210,11 +211,11 @@ class Session:
 
 def _check(event: Event) -> None:
     """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
-    own = event.type.startswith(OWN_PREFIX)
-    if event.type not in WRITTEN_TYPES and not (own and _is_name(event.type)):
-        raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
-    if own and not event.ignorable:
-        raise InvalidEventError(f"{event.type!r} must be ignorable")
+    if event.type not in WRITTEN_TYPES:
+        if not (event.type.startswith(OWN_PREFIX) and _is_name(event.type)):
+            raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
+        if not event.ignorable:
+            raise InvalidEventError(f"{event.type!r} must be ignorable")
     raw = bytes(event.raw)
     sources = event.source_event_seqs
     length = len(raw) + (0 if sources is msgspec.UNSET else memoryview(sources).nbytes)

@@ -31,4 +31,4 @@ class Subscription:
 
 
 Subscriptions = dict[Subscription, None]
-"""All that listen to one thing, in the order in which they began. Go through a copy: some may end meanwhile."""
+"""All that listen to one thing, in the order in which they began. Go through a copy: some may end."""
