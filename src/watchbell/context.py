@@ -170,10 +170,15 @@ class Context:
 
         All are awaited to their end before the first failure, if any, is raised.
         """
-        handlers = [subscription.listener for subscription in self._bus.get(event, ())]
-        if len(handlers) < 2:
-            return [await handler(*args) for handler in handlers]
-        results = await asyncio.gather(*(handler(*args) for handler in handlers), return_exceptions=True)
+        subscriptions = self._bus.get(event)
+        if not subscriptions:
+            return []
+        if len(subscriptions) == 1:
+            (only,) = subscriptions
+            return [await only.listener(*args)]
+        results = await asyncio.gather(
+            *(each.listener(*args) for each in subscriptions), return_exceptions=True
+        )
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from watchbell.agent.answer import AnswerLog
-from watchbell.agent.runner import TurnRecorder, TurnRunner
+from watchbell.agent.runner import TurnRecorder
 from watchbell.errors import ModelError, PersistenceError, WatchbellError
 from watchbell.log.events import (
     Draft,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import Entry, StepPlan
+    from watchbell.agent.runner import TurnRunner
     from watchbell.models.base import ChatModel
     from watchbell.tools.registry import ToolOutcome
 
@@ -71,10 +72,10 @@ class Turn:
         """Answer until the turn ends, whatever happens; the log then holds its `turn/end`."""
         model = self.agent.model
         try:
-            if isinstance(model, TurnRunner):
-                reason = await TurnRecorder(self, entry).run(model)
+            if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
+                reason = await TurnRecorder(self, entry).run(cast("TurnRunner", model))
             else:
-                reason = await self._run_steps(entry, model)
+                reason = await self._run_steps(entry, cast("ChatModel", model))
         except TurnAbortedError:
             reason = {"kind": "aborted", "reason": {"kind": self._abort_kind}}
         except PersistenceError:

@@ -12,8 +12,8 @@ from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, chec
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event, Message
 from watchbell.log.subscription import Subscription, Subscriptions
-from watchbell.log.surface import MALFORMED, surface_message
-from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
+from watchbell.log.surface import MALFORMED
+from watchbell.log.values import MAX_NESTING, check_json, decode_typed, nesting_depth
 
 __all__ = [
     "FORMAT_VERSION",
@@ -209,6 +209,14 @@ class Session:
                     self._report(error)
 
 
+class _Holder(msgspec.Struct, gc=False):
+    message: Message
+
+
+class _Inserted(msgspec.Struct, gc=False):
+    inserted: list[Message]
+
+
 def _check(event: Event) -> None:
     """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
     if event.type not in WRITTEN_TYPES:
@@ -241,9 +249,14 @@ def _is_name(type_name: str) -> bool:
 
 def _check_messages(event: Event) -> None:
     """Refuse a message that nobody could take into a conversation."""
-    if event.type in SURFACE_TYPES:
-        messages = [surface_message(event)]
-    else:
-        messages = [Message.from_value(value) for value in event.data["inserted"]]
+    try:
+        if event.type == "user/message":
+            messages = [decode_typed(event.raw, Message)]
+        elif event.type in SURFACE_TYPES:
+            messages = [decode_typed(event.raw, _Holder).message]
+        else:
+            messages = decode_typed(event.raw, _Inserted).inserted
+    except ValueError as error:
+        raise CorruptLogError(f"it holds no message: {error}") from error
     if not all(message.id for message in messages):
         raise InvalidEventError(f"{event.type!r} has a message without an id")
