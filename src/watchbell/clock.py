@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from watchbell.log.subscription import Subscription, Subscriptions
+
 __all__ = ["RECHECK_SECONDS", "STEP_SECONDS", "Clock", "SystemClock", "Timer", "WallClock", "wall_ms"]
 
 RECHECK_SECONDS = 0.5
@@ -116,7 +118,7 @@ class WallClock:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._last_reading = (0, 0.0)
-        self._step_listeners: list[Callable[[int], None]] = []
+        self._step_listeners: Subscriptions = {}
 
     def now_ms(self) -> int:
         """Read the wall clock, in epoch milliseconds."""
@@ -153,14 +155,7 @@ class WallClock:
         A step back is negative. Steps are noticed while anything is armed; a suspended machine looks like
         a step forward.
         """
-        self._step_listeners.append(listener)
-        subscribed = [listener]
-
-        def end() -> None:
-            if subscribed:  # once: an equal listener may have been subscribed by somebody else
-                self._step_listeners.remove(subscribed.pop())
-
-        return end
+        return Subscription(self._step_listeners, listener)
 
     def forget(self, timer: Timer) -> None:
         """Count a cancelled timer, and clear the heap of such once they are more than half of it."""
@@ -219,9 +214,9 @@ class WallClock:
         if abs(step_ms) <= STEP_SECONDS * 1000:
             return
         _logger.warning("the wall clock went %+.3f s (it was set, or the machine slept)", step_ms / 1000)
-        for listener in tuple(self._step_listeners):
+        for subscription in tuple(self._step_listeners):
             try:
-                listener(step_ms)
+                subscription.listener(step_ms)
             except Exception:
                 _logger.exception("a listener to clock steps failed")
 

@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 from watchbell.errors import CompositionError
+from watchbell.log.subscription import Subscription, Subscriptions
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,6 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Plugin"]
 
 Handler = Callable[..., Any]
+
+
+class _Awaited:
+    """What is to be called and awaited when a scope ends."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], Awaitable[Any]]) -> None:
+        self.call = call
+
+
+_Undo: TypeAlias = Callable[[], Any] | _Awaited | AbstractAsyncContextManager[None]
 _logger = logging.getLogger("watchbell")
 
 
@@ -70,9 +84,9 @@ class Context:
     def __init__(self, parent: Context | None = None) -> None:
         self._parent = parent
         self._services: dict[str, Any] = {}
-        self._bus: dict[str, list[Handler]] = {} if parent is None else parent._bus
-        self._stack = AsyncExitStack()
-        self._children: list[Context] = []
+        self._bus: dict[str, Subscriptions] = {} if parent is None else parent._bus
+        self._undo: list[_Undo] = []  # an exit stack, made when the scope ends, costs ten times the memory
+        self._children: dict[Context, None] = {}
         self._closed = False
 
     def __getattr__(self, name: str) -> Any:
@@ -102,21 +116,21 @@ class Context:
         if name in self._services:
             raise CompositionError(f"service {name!r} is provided twice")
         self._services[name] = service
-        self._stack.callback(self._services.pop, name, None)
+        self._undo.append(partial(self._services.pop, name, None))
 
     def child(self) -> Context:
         """Return a new scope inside this one; it is closed by whoever made it, or with this one."""
         scope = Context(self)
-        self._children.append(scope)
+        self._children[scope] = None
         return scope
 
     def defer(self, undo: Callable[[], Any]) -> None:
         """Call `undo` when the scope ends."""
-        self._stack.callback(undo)
+        self._undo.append(undo)
 
     def defer_async(self, undo: Callable[[], Awaitable[Any]]) -> None:
         """Await `undo` when the scope ends."""
-        self._stack.push_async_callback(undo)
+        self._undo.append(_Awaited(undo))
 
     async def load(self, plugin: Plugin) -> None:
         """Install a plugin until this scope ends.
@@ -129,26 +143,25 @@ class Context:
             raise CompositionError(
                 f"plugin {plugin.name!r} requires {', '.join(missing)}, which nothing provides"
             )
-        await self._stack.enter_async_context(plugin.install(self))
+        installed = plugin.install(self)
+        await installed.__aenter__()
+        self._undo.append(installed)
 
     def on(self, event: str, handler: Handler) -> Callable[[], None]:
         """Subscribe `handler` to a bus event until the scope ends, or the function returned is called."""
-        handlers = self._bus.setdefault(event, [])
-        handlers.append(handler)
-        subscribed = [handler]
+        subscription = Subscription(self._bus.setdefault(event, {}), handler)
+        self._undo.append(subscription)
+        return subscription
 
-        def end() -> None:
-            if subscribed:  # once: an equal handler may have been subscribed by somebody else
-                handlers.remove(subscribed.pop())
-
-        self._stack.callback(end)
-        return end
+    def has_handlers(self, event: str) -> bool:
+        """Whether anybody has subscribed to a bus event."""
+        return bool(self._bus.get(event))
 
     def emit(self, event: str, *args: Any) -> None:
         """Call every handler of `event`, in order of subscription; an exception is logged, no more."""
-        for handler in tuple(self._bus.get(event, ())):
+        for subscription in tuple(self._bus.get(event, ())):
             try:
-                handler(*args)
+                subscription.listener(*args)
             except Exception:
                 _logger.exception("a handler of %s failed", event)
 
@@ -157,10 +170,15 @@ class Context:
 
         All are awaited to their end before the first failure, if any, is raised.
         """
-        handlers = tuple(self._bus.get(event, ()))
-        if len(handlers) == 1:
-            return [await handlers[0](*args)]
-        results = await asyncio.gather(*(handler(*args) for handler in handlers), return_exceptions=True)
+        subscriptions = self._bus.get(event)
+        if not subscriptions:
+            return []
+        if len(subscriptions) == 1:
+            (only,) = subscriptions
+            return [await only.listener(*args)]
+        results = await asyncio.gather(
+            *(each.listener(*args) for each in subscriptions), return_exceptions=True
+        )
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -172,11 +190,22 @@ class Context:
             return
         self._closed = True
         if self._parent is not None:
-            self._parent._children.remove(self)
+            self._parent._children.pop(self, None)
         async with AsyncExitStack() as ending:  # all of it is undone, whatever a part of it raises
-            ending.push_async_callback(self._stack.aclose)
+            ending.push_async_callback(self._undo_all)
             for child in self._children:
                 ending.push_async_callback(child.aclose)
+
+    async def _undo_all(self) -> None:
+        async with AsyncExitStack() as ending:
+            for undo in self._undo:
+                if isinstance(undo, _Awaited):
+                    ending.push_async_callback(undo.call)
+                elif isinstance(undo, AbstractAsyncContextManager):
+                    ending.push_async_exit(cast("AbstractAsyncContextManager[None]", undo))
+                else:
+                    ending.callback(undo)
+            self._undo = []
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -21,7 +22,7 @@ from tests.program import (
 )
 from watchbell.agent.agent import Agent
 from watchbell.agent.entry import StepPlan
-from watchbell.log.events import Message, TextBlock
+from watchbell.log.events import Event, Message, TextBlock
 from watchbell.models.base import ModelRequest
 from watchbell.testing import SimulatedClock, call, hang, say
 from watchbell.testing.model import Answer
@@ -67,6 +68,29 @@ def test_a_cancelled_answer_keeps_the_text_that_had_come() -> None:
             agent.followup("go on")
             await agent.when_idle()
             assert texts(agent) == ["hello", "half", "go on", "fine"]
+        require_valid(program.disk.events("s"))
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["block-start", "text-delta", "usage", "finish"])
+def test_a_cancel_from_within_the_answer_ends_its_turn_and_no_other_one(kind: str) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, ["never mind", "fine"]) as program:
+            agent = await program.host.agents.create("s")
+
+            def cancel_once(events: Sequence[Event]) -> None:
+                chunk = events[0].data.get("chunk", {})
+                if chunk.get("type") == kind:
+                    end()
+                    agent.cancel()
+
+            end = agent.session.observe(cancel_once)
+            agent.followup("hello")
+            agent.followup("go on")
+            await agent.when_idle()
+            assert reasons(agent.session.events) == [USER, {"kind": "completed"}]
+            assert texts(agent)[-2:] == ["go on", "fine"]
         require_valid(program.disk.events("s"))
 
     run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ from watchbell.log.events import (
     TurnStart,
 )
 from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import AtRecord, Create, Dispatch, draft_change
+from watchbell.schedule.protocol import AtRecord, Create, Dispatch, draft_change, render_instant
 from watchbell.schedule.state import ScheduleState
 from watchbell.storage.base import StoredLog
 from watchbell.storage.files import FileSystem
@@ -288,3 +289,54 @@ def test_a_fold_goes_on_where_it_ended() -> None:
     state.advance(log)
     assert rows.read == TURNS + TURNS // 2 - 1
     assert len(state) == TURNS // 2 + 2
+
+
+def test_a_live_agent_holds_few_objects_that_the_collector_looks_at(tmp_path: Path) -> None:
+    """A full collection looks at all of them, and thousands of agents live in one program.
+
+    An agent is some forty objects: its session, log, inbox, transcript, writer, Schedule state, owner, timer
+    and the like. Most have a list or a mapping, and the three tools have their closures. What does not belong
+    to one agent alone, such as the schemas of its tools, is not among them.
+    """
+
+    async def main() -> float:
+        async with Host(
+            storage=JsonlStorage(tmp_path), model=ScriptedModel(), plugins=[schedule.plugin()]
+        ) as host:
+
+            async def arm(name: str) -> None:
+                await ask(await host.agents.create(name), "schedule_create", prompt="p", after_seconds=900)
+
+            await arm("warm")
+            before = count_tracked()
+            for number in range(20):
+                await arm(f"s{number}")
+            return (count_tracked() - before) / 20
+
+    assert asyncio.run(main()) <= 120
+
+
+def count_tracked() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_a_delivery_and_its_turn_leave_nothing_to_the_collector(tmp_path: Path) -> None:
+    """Everything that they make is freed as soon as nobody needs it: none of it is part of a cycle."""
+
+    async def body(agent: Agent, _: object, __: object) -> int:
+        ended = asyncio.Event()
+        agent.session.observe(lambda events: ended.set() if events[-1].type == "turn/end" else None)
+        gc.collect()
+        for _ in range(3):
+            ended.clear()
+            await ask(agent, "schedule_create", prompt="p", at=render_instant(wall_ms() + 20))
+            await ended.wait()
+            await agent.when_idle()
+        return gc.collect()
+
+    gc.disable()
+    try:
+        assert live(tmp_path, 0, body) == 0
+    finally:
+        gc.enable()

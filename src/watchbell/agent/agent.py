@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,6 +11,7 @@ from watchbell.agent.driver import Driver
 from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
 from watchbell.log.events import Message, TextBlock
+from watchbell.log.subscription import Subscription
 from watchbell.log.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from watchbell.context import Context
     from watchbell.log.events import Event
     from watchbell.log.session import Session
+    from watchbell.log.subscription import Subscriptions
     from watchbell.models.base import ChatModel
     from watchbell.storage.sessions import Sessions
 
@@ -91,8 +92,8 @@ class Agent:
         self._started = False
         self._closing = False
         self._ending: asyncio.Task[None] | None = None
-        self._idle = asyncio.Event()
-        self._idle_listeners: list[Callable[[], None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._idle_listeners: Subscriptions = {}
         self._driver = Driver(self, opening.take_ups)
         ctx.defer(session.observe(self._on_events))
         ctx.on("session/healed", self._on_healed)
@@ -221,18 +222,13 @@ class Agent:
         Of a disposed agent it returns at once.
         """
         while not self._closing and self._is_busy():
-            self._idle.clear()
-            await self._idle.wait()
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(waiter)
+            await waiter
 
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` each time the agent has become idle; the function returned ends that."""
-        self._idle_listeners.append(listener)
-
-        def end() -> None:
-            with suppress(ValueError):
-                self._idle_listeners.remove(listener)
-
-        return end
+        return Subscription(self._idle_listeners, listener)
 
     def reserve_turn_admission(self) -> Reservation | None:
         """Claim the idle agent, or return None when a turn or another task owns it or input waits for a turn.
@@ -278,7 +274,7 @@ class Agent:
     async def stop(self) -> None:
         """Abort the turn and begin no other one; `aclose` goes on to take the scope down."""
         self._closing = True
-        self._idle.set()
+        self._wake_waiters()
         await self._driver.aclose()
 
     def start(self) -> None:
@@ -293,9 +289,15 @@ class Agent:
         if self._driver.has_work:
             self._driver.start()
             return
-        self._idle.set()
-        for listener in tuple(self._idle_listeners):
-            listener()
+        self._wake_waiters()
+        for subscription in tuple(self._idle_listeners):
+            subscription.listener()
+
+    def _wake_waiters(self) -> None:
+        waiters, self._idle_waiters = self._idle_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _end(self) -> None:
         try:
@@ -323,8 +325,10 @@ class Agent:
             self.settle()
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        if any(event.type == "agent/inbox/spliced" for event in events):
-            self.settle()
+        for event in events:
+            if event.type == "agent/inbox/spliced":
+                self.settle()
+                return
 
     def _on_healed(self, session: Session) -> None:
         if session is self.session:

@@ -22,7 +22,8 @@ __all__ = ["Driver"]
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 _logger = logging.getLogger("watchbell.agent")
-_driving: ContextVar[asyncio.Task[None] | None] = ContextVar("_driving", default=None)
+# Not the task itself: its own context would hold it, and every turn leave a cycle for the collector.
+_driving: ContextVar[object] = ContextVar("_driving", default=None)
 
 
 class Driver:
@@ -37,11 +38,12 @@ class Driver:
         self._agent = agent
         self._entry = Entry(agent)
         self._task: asyncio.Task[None] | None = None
+        self._drive_mark: object = None  # what `_driving` holds in the task and in those that begin in it
         self._turn: Turn | None = None
         self._preparing: Turn | None = None
         self._take_ups = take_ups
         self._take_ups_wait = False
-        self._work_is_gone = asyncio.Event()
+        self._work_is_gone: asyncio.Event | None = None
         found = last_turn(agent.session.events)
         self._last_turn = 0 if found is None else agent.session.events[found[0]].data["turn"]
 
@@ -60,7 +62,7 @@ class Driver:
     @property
     def is_caller(self) -> bool:
         """Whether its own task asks, or one that began in it (a hook or tool): neither can wait for it."""
-        return self._task is not None and _driving.get() is self._task
+        return self._task is not None and _driving.get() is self._drive_mark
 
     def storage_healed(self) -> None:
         """Let a turn be taken up again that waited for the storage."""
@@ -70,6 +72,7 @@ class Driver:
         """Run turns, in a task of their own, until there is no work."""
         if self._task is None:
             self._take_ups_wait = False
+            self._drive_mark = object()
             self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
 
     def cancel(self, kind: str) -> None:
@@ -78,7 +81,7 @@ class Driver:
             self._turn.cancel(kind)
         elif self._task is not None:
             self._discard_next()
-            if not self.has_work:
+            if not self.has_work and self._work_is_gone is not None:
                 self._work_is_gone.set()
             if self._preparing is not None:
                 self._preparing.cancel(kind)
@@ -95,7 +98,7 @@ class Driver:
             await asyncio.wait([task])
 
     async def _drive(self) -> None:
-        _driving.set(asyncio.current_task())
+        _driving.set(self._drive_mark)
         pause = 0.0
         try:
             while self.has_work and not self._agent.is_closing:
@@ -120,10 +123,11 @@ class Driver:
         """Pause before the next try, and no longer than there is something to try."""
         if not self.has_work:
             return
-        self._work_is_gone.clear()
+        self._work_is_gone = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._work_is_gone.wait()
+        self._work_is_gone = None
 
     async def _run_turn(self) -> None:
         take_up = self._due_take_up()

@@ -81,6 +81,11 @@ class Entry:
         inbox = self._agent.inbox
         return (*inbox.next_turn[:1], *inbox.next_step) if opens_turn else inbox.next_step
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anybody wants to see what would enter."""
+        return self._agent.ctx.has_handlers("step/prepare")
+
     async def assemble(self, *, opens_turn: bool) -> StepPlan:
         """Return what would enter now, after the hooks have seen it."""
         plan = StepPlan(self.pending(opens_turn=opens_turn), opens_turn=opens_turn)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from watchbell.agent.answer import AnswerLog
-from watchbell.agent.runner import TurnRecorder, TurnRunner
+from watchbell.agent.runner import TurnRecorder
 from watchbell.errors import ModelError, PersistenceError, WatchbellError
 from watchbell.log.events import (
     Draft,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.entry import Entry, StepPlan
+    from watchbell.agent.runner import TurnRunner
     from watchbell.models.base import ChatModel
     from watchbell.tools.registry import ToolOutcome
 
@@ -70,10 +72,10 @@ class Turn:
         """Answer until the turn ends, whatever happens; the log then holds its `turn/end`."""
         model = self.agent.model
         try:
-            if isinstance(model, TurnRunner):
-                reason = await TurnRecorder(self, entry).run(model)
+            if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
+                reason = await TurnRecorder(self, entry).run(cast("TurnRunner", model))
             else:
-                reason = await self._run_steps(entry, model)
+                reason = await self._run_steps(entry, cast("ChatModel", model))
         except TurnAbortedError:
             reason = {"kind": "aborted", "reason": {"kind": self._abort_kind}}
         except PersistenceError:
@@ -115,14 +117,15 @@ class Turn:
             TurnAbortedError: The turn was aborted.
         """
         while True:
-            plan = await self.until_aborted(entry.assemble(opens_turn=opens_turn))
-            if self.signal.aborted:  # while the end of the assembling was on its way here
-                raise TurnAbortedError
+            assembling = entry.assemble(opens_turn=opens_turn)
+            # Without hooks it waits for nothing, so that it needs no task.
+            plan = await (self.until_aborted(assembling) if entry.has_hooks else assembling)
+            self.raise_if_aborted()  # while the end of the assembling was on its way here
             if entry.is_current(plan):
                 return plan
 
     async def until_aborted(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work`, cancelling it when the turn is aborted.
+        """Await `work` of others, in a task of its own, cancelling it when the turn is aborted.
 
         Raises:
             TurnAbortedError: The turn was aborted before `work` had ended.
@@ -141,6 +144,35 @@ class Turn:
         finally:
             forget()
 
+    async def until_aborted_here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` in the task that asks, cancelling what it waits for when the turn is aborted.
+
+        Raises:
+            TurnAbortedError: The turn was aborted before `work` had ended.
+        """
+        task = asyncio.current_task()
+        if task is None or self.signal.aborted:
+            work.close()
+            raise TurnAbortedError
+        requests = task.cancelling()
+        forget = self.signal.on_abort(task.cancel)
+        try:
+            result = await work
+            if not self.signal.aborted:
+                return result
+        except asyncio.CancelledError:
+            if not self.signal.aborted:
+                raise
+        finally:
+            forget()
+            if self.signal.aborted:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0)  # the abort may have come too late for `work` to notice
+                task.uncancel()
+        if task.cancelling() > requests:  # somebody else cancelled the task as well
+            raise asyncio.CancelledError
+        raise TurnAbortedError
+
     def raise_if_aborted(self) -> None:
         """Do nothing unless the turn was aborted.
 
@@ -157,7 +189,7 @@ class Turn:
             PersistenceError: That is not certain.
         """
         try:
-            acknowledged = await self.until_aborted(self.agent.sessions.flush(self._session))
+            acknowledged = await self.until_aborted_here(self.agent.sessions.flush(self._session))
         except TurnAbortedError:
             raise
         except Exception as error:
@@ -229,7 +261,7 @@ class Turn:
     async def _stream(self, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
         answer = self.begin_answer()
         try:
-            await self.until_aborted(self._receive(model, answer))
+            await self.until_aborted_here(self._receive(model, answer))
         except (TurnAbortedError, ModelError):
             answer.append_message(interrupted=True)
             raise

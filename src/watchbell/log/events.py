@@ -1,7 +1,8 @@
 """The event envelope and the payloads that Watchbell writes (log-format, "Vocabulary that we write").
 
 An `Event` carries its payload as JSON bytes: they are encoded once, when the event is made, and decoded
-only when somebody reads them. Key order in every struct is the order in which it is written.
+only when somebody reads them. Key order in every struct is the order in which it is written. What a struct
+holds is JSON, so none can be part of a cycle, and the collector is spared them (`gc=False`).
 
 Longer than other modules: the whole vocabulary stands in one place, as in the document that it follows.
 """
@@ -150,19 +151,19 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 # --- content blocks and messages -------------------------------------------------------------------------
 
 
-class TextBlock(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+class TextBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
     """Plain text."""
 
     text: str
 
 
-class ReasoningBlock(msgspec.Struct, frozen=True, tag_field="type", tag="reasoning"):
+class ReasoningBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="reasoning"):
     """What a model thought before it answered."""
 
     text: str
 
 
-class ToolCallBlock(msgspec.Struct, frozen=True, tag_field="type", tag="tool-call"):
+class ToolCallBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool-call"):
     """A model's request to run a tool; `arguments` is its raw JSON text."""
 
     id: str
@@ -171,7 +172,13 @@ class ToolCallBlock(msgspec.Struct, frozen=True, tag_field="type", tag="tool-cal
 
 
 class ToolResultBlock(
-    msgspec.Struct, frozen=True, tag_field="type", tag="tool-result", rename="camel", omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag="tool-result",
+    rename="camel",
+    omit_defaults=True,
 ):
     """What a tool answered to the call `tool_call_id`."""
 
@@ -183,7 +190,7 @@ class ToolResultBlock(
 Block: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a conversation.
 
     Attributes:
@@ -259,21 +266,21 @@ def _block(value: Any) -> Any:
 # --- what a model streams --------------------------------------------------------------------------------
 
 
-class BlockStart(msgspec.Struct, frozen=True, tag_field="type", tag="block-start", rename="camel"):
+class BlockStart(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="block-start", rename="camel"):
     """A content block begins at position `index` of the answer."""
 
     index: int
     block_type: str
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag_field="type", tag="text-delta"):
+class TextDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text-delta"):
     """More text of block `index`."""
 
     index: int
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True, tag_field="type", tag="reasoning-delta"):
+class ReasoningDelta(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="reasoning-delta"):
     """More reasoning of block `index`."""
 
     index: int
@@ -281,7 +288,13 @@ class ReasoningDelta(msgspec.Struct, frozen=True, tag_field="type", tag="reasoni
 
 
 class ToolCallDelta(
-    msgspec.Struct, frozen=True, tag_field="type", tag="tool-call-delta", rename="camel", kw_only=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag="tool-call-delta",
+    rename="camel",
+    kw_only=True,
 ):
     """More of the tool call in block `index`; `arguments_delta` is a piece of its raw argument text."""
 
@@ -291,27 +304,27 @@ class ToolCallDelta(
     arguments_delta: str
 
 
-class BlockEnd(msgspec.Struct, frozen=True, tag_field="type", tag="block-end"):
+class BlockEnd(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="block-end"):
     """Block `index` is whole: this is it."""
 
     index: int
     block: Block
 
 
-class UsageChunk(msgspec.Struct, frozen=True, tag_field="type", tag="usage"):
+class UsageChunk(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="usage"):
     """Token counts as the provider gave them, such as `inputTokens` and `outputTokens`."""
 
     usage: dict[str, Any]
 
 
-class FinishReason(msgspec.Struct, frozen=True, omit_defaults=True):
+class FinishReason(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why an answer ended; `failure` has `message` and `code` when the kind is `error`."""
 
     kind: Literal["stop", "tool-calls", "max-tokens", "error", "aborted"]
     failure: dict[str, Any] | UnsetType = UNSET
 
 
-class Finish(msgspec.Struct, frozen=True, tag_field="type", tag="finish"):
+class Finish(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="finish"):
     """The last chunk of an answer."""
 
     reason: FinishReason
@@ -323,17 +336,17 @@ Chunk: TypeAlias = BlockStart | TextDelta | ReasoningDelta | ToolCallDelta | Blo
 # --- payloads --------------------------------------------------------------------------------------------
 
 
-class EndSeed(msgspec.Struct, frozen=True):
+class EndSeed(msgspec.Struct, frozen=True, gc=False):
     """`session/end-seed`: what stands before it came from an earlier life or a parent."""
 
 
-class TurnStart(msgspec.Struct, frozen=True):
+class TurnStart(msgspec.Struct, frozen=True, gc=False):
     """`turn/start`: turns count from 1, on across forks."""
 
     turn: int
 
 
-class TurnEnd(msgspec.Struct, frozen=True):
+class TurnEnd(msgspec.Struct, frozen=True, gc=False):
     """`turn/end`: why a turn ended.
 
     `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
@@ -345,14 +358,14 @@ class TurnEnd(msgspec.Struct, frozen=True):
     reason: dict[str, Any]
 
 
-class StepMark(msgspec.Struct, frozen=True):
+class StepMark(msgspec.Struct, frozen=True, gc=False):
     """`step/start` and `step/end`: steps count from 1 in each turn."""
 
     turn: int
     step: int
 
 
-class Splice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Splice(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
     """`agent/inbox/spliced`: one mutation of a durable pending list.
 
     From position `start` of list `target`, `removed_count` messages go and `inserted` come.
@@ -365,7 +378,7 @@ class Splice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     outcome: Literal["canceled"] | UnsetType = UNSET
 
 
-class ToolSpec(msgspec.Struct, frozen=True):
+class ToolSpec(msgspec.Struct, frozen=True, gc=False):
     """A tool as a model is told of it; `parameters` is the JSON Schema of its arguments."""
 
     name: str
@@ -373,7 +386,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-class RequestHeader(msgspec.Struct, frozen=True):
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
     """`request/header`: the fixed part of the requests that follow.
 
     `header` is `{"config": {"provider", "model", ...}, "system"?, "tools"?}`.
@@ -383,7 +396,7 @@ class RequestHeader(msgspec.Struct, frozen=True):
     reason: Literal["initial", "resume", "change"]
 
 
-class RequestContext(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class RequestContext(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """`request/context`: which model answers, and its context window in tokens when known."""
 
     provider: str
@@ -391,7 +404,7 @@ class RequestContext(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     context_window: int | UnsetType = UNSET
 
 
-class ChunkEvent(msgspec.Struct, frozen=True):
+class ChunkEvent(msgspec.Struct, frozen=True, gc=False):
     """`assistant/chunk`: one streamed chunk of an answer."""
 
     turn: int
@@ -399,7 +412,7 @@ class ChunkEvent(msgspec.Struct, frozen=True):
     chunk: Chunk
 
 
-class AssistantMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+class AssistantMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """`assistant/message`: the whole answer of a step, or what had come when it was cut off."""
 
     turn: int
@@ -409,7 +422,7 @@ class AssistantMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     interrupted: bool = False
 
 
-class ToolCallEvent(msgspec.Struct, frozen=True, rename="camel"):
+class ToolCallEvent(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """`tool/call`: a call is about to run."""
 
     turn: int
@@ -419,7 +432,7 @@ class ToolCallEvent(msgspec.Struct, frozen=True, rename="camel"):
     arguments: str
 
 
-class ToolResultEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolResultEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """`tool/result`: what a call gave; `error` is `{"name", "code"}` when it did not run to its end."""
 
     turn: int
@@ -428,7 +441,7 @@ class ToolResultEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     error: dict[str, str] | UnsetType = UNSET
 
 
-class TakeUp(msgspec.Struct, frozen=True, rename="camel"):
+class TakeUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """`watchbell/take-up`: the next turn answers `message_id` again, as try number `attempt` (1 to 3)."""
 
     message_id: str

@@ -11,8 +11,9 @@ from watchbell.errors import CorruptLogError, InvalidEventError, SessionClosedEr
 from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, check_surface, check_values
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, EndSeed, Event, Message
-from watchbell.log.surface import MALFORMED, surface_message
-from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
+from watchbell.log.subscription import Subscription, Subscriptions
+from watchbell.log.surface import MALFORMED
+from watchbell.log.values import MAX_NESTING, check_json, decode_typed, nesting_depth
 
 __all__ = [
     "FORMAT_VERSION",
@@ -96,11 +97,11 @@ class Session:
         self._log = EventLog() if log is None else log
         self._now_ms = now_ms
         self._report = report
-        self._observers: list[Observer] = []
-        self._guards: list[Guard] = []
+        self._observers: Subscriptions = {}
+        self._guards: Subscriptions = {}
         self._closed = False
         self._end_seed_due = self._log.last_type not in (None, "session/end-seed")
-        self._lead = [Draft("session/end-seed", EndSeed())] if self._end_seed_due else []
+        self._lead = (Draft("session/end-seed", EndSeed()),) if self._end_seed_due else ()
 
     def __repr__(self) -> str:
         return f"Session({self.id!r}, {len(self._log)} events)"
@@ -153,19 +154,20 @@ class Session:
         if not drafts:
             return ()
         lead = self._lead
-        if any(draft.type == "session/end-seed" for draft in drafts):
-            lead = []
-        drafts = [*lead, *drafts]
+        if lead and any(draft.type == "session/end-seed" for draft in drafts):
+            lead = ()
+        if lead:
+            drafts = [*lead, *drafts]
         for guard in tuple(self._guards):
-            guard(self, drafts)
-        now = self._now_ms()
-        events = tuple(draft.at(len(self._log) + i, now) for i, draft in enumerate(drafts))
+            guard.listener(self, drafts)
+        now, first = self._now_ms(), len(self._log)
+        events = tuple([draft.at(seq, now) for seq, draft in enumerate(drafts, first)])
         for event in events:
             _check(event)
         self._log.extend(events)
-        self._end_seed_due, self._lead = False, []
+        self._end_seed_due, self._lead = False, ()
         self._notify(events)
-        return events[len(lead) :]
+        return events[len(lead) :] if lead else events
 
     def lead(self, drafts: Sequence[Draft]) -> None:
         """Put `drafts` before the first batch that is appended, in place of what is due before it by itself.
@@ -173,15 +175,15 @@ class Session:
         They become part of that batch, with any `session/end-seed` that is due among them. A batch that
         brings a `session/end-seed` of its own goes without them.
         """
-        self._lead = list(drafts)
+        self._lead = tuple(drafts)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` after each batch; the function returned ends that."""
-        return _subscribe(self._observers, observer)
+        return Subscription(self._observers, observer)
 
     def guard(self, guard: Guard) -> Callable[[], None]:
         """Ask `guard` before each batch; the function returned ends that."""
-        return _subscribe(self._guards, guard)
+        return Subscription(self._guards, guard)
 
     def seed(self, length: int | None = None) -> EventLog:
         """Return what a fork at `length` events starts from (all events when None).
@@ -201,30 +203,27 @@ class Session:
     def _notify(self, events: Sequence[Event]) -> None:
         for observer in tuple(self._observers):
             try:
-                observer(events)
+                observer.listener(events)
             except Exception as error:  # noqa: BLE001 - the batch is in the log; nobody's fault may hide that
                 if self._report is not None:
                     self._report(error)
 
 
-def _subscribe(listeners: list[Any], listener: Any) -> Callable[[], None]:
-    listeners.append(listener)
-    subscribed = [listener]
+class _Holder(msgspec.Struct, gc=False):
+    message: Message
 
-    def end() -> None:
-        if subscribed:  # once: an equal listener may have been subscribed by somebody else
-            listeners.remove(subscribed.pop())
 
-    return end
+class _Inserted(msgspec.Struct, gc=False):
+    inserted: list[Message]
 
 
 def _check(event: Event) -> None:
     """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
-    own = event.type.startswith(OWN_PREFIX)
-    if event.type not in WRITTEN_TYPES and not (own and _is_name(event.type)):
-        raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
-    if own and not event.ignorable:
-        raise InvalidEventError(f"{event.type!r} must be ignorable")
+    if event.type not in WRITTEN_TYPES:
+        if not (event.type.startswith(OWN_PREFIX) and _is_name(event.type)):
+            raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
+        if not event.ignorable:
+            raise InvalidEventError(f"{event.type!r} must be ignorable")
     raw = bytes(event.raw)
     sources = event.source_event_seqs
     length = len(raw) + (0 if sources is msgspec.UNSET else memoryview(sources).nbytes)
@@ -250,9 +249,14 @@ def _is_name(type_name: str) -> bool:
 
 def _check_messages(event: Event) -> None:
     """Refuse a message that nobody could take into a conversation."""
-    if event.type in SURFACE_TYPES:
-        messages = [surface_message(event)]
-    else:
-        messages = [Message.from_value(value) for value in event.data["inserted"]]
+    try:
+        if event.type == "user/message":
+            messages = [decode_typed(event.raw, Message)]
+        elif event.type in SURFACE_TYPES:
+            messages = [decode_typed(event.raw, _Holder).message]
+        else:
+            messages = decode_typed(event.raw, _Inserted).inserted
+    except ValueError as error:
+        raise CorruptLogError(f"it holds no message: {error}") from error
     if not all(message.id for message in messages):
         raise InvalidEventError(f"{event.type!r} has a message without an id")

@@ -11,9 +11,11 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from watchbell.errors import InvalidEventError, ToolAbortedError, ToolError
+from watchbell.log.subscription import Subscription, Subscriptions
 from watchbell.log.values import decode_json, encode_json
 
 __all__ = ["AbortSignal", "ErrorValue", "Run", "Tool", "ToolExecution"]
@@ -29,27 +31,37 @@ class AbortSignal:
     It belongs to one event loop and is not thread-safe.
     """
 
+    __slots__ = ("_aborted", "_callbacks")
+
     def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self._callbacks: list[Callable[[], object]] = []
+        self._aborted = False
+        self._callbacks: Subscriptions = {}
 
     @property
     def aborted(self) -> bool:
         """Whether `abort` was called."""
-        return self._event.is_set()
+        return self._aborted
 
     def abort(self) -> None:
         """Wake every waiter and call the callbacks, in order of subscription. Again, it does nothing."""
-        if self.aborted:
+        if self._aborted:
             return
-        self._event.set()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            _call(callback)
+        self._aborted = True
+        callbacks, self._callbacks = self._callbacks, {}
+        for callback in tuple(callbacks):
+            if callback in callbacks:  # none before it has withdrawn it
+                _call(callback.listener)
 
     async def wait(self) -> None:
         """Wait until the signal is aborted."""
-        await self._event.wait()
+        if self._aborted:
+            return
+        reached = asyncio.get_running_loop().create_future()
+        withdraw = self.on_abort(lambda: reached.done() or reached.set_result(None))
+        try:
+            await reached
+        finally:
+            withdraw()
 
     def raise_if_aborted(self) -> None:
         """Do nothing unless aborted.
@@ -69,13 +81,7 @@ class AbortSignal:
         if self.aborted:
             _call(callback)
             return lambda: None
-        self._callbacks.append(callback)
-
-        def withdraw() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return withdraw
+        return Subscription(self._callbacks, callback)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +119,9 @@ Run = Callable[[ToolExecution, str], Awaitable[Any]]
 class Tool:
     """Something that a model can call.
 
-    The schemas are copied, and use only what the big providers accept in a tool's parameters: an object at
-    the root, with no `oneOf`, `anyOf`, `allOf`, `enum`, `not` or `$ref` there (contract section 4).
+    The schemas are copied, equal ones once for all tools that have them, so nobody may change a tool's own.
+    They use only what the big providers accept in a tool's parameters: an object at the root, with no
+    `oneOf`, `anyOf`, `allOf`, `enum`, `not` or `$ref` there (contract section 4).
 
     Attributes:
         name: 1 to 64 of `A-Z a-z 0-9 _ -`.
@@ -150,9 +157,15 @@ class Tool:
 
 def _copy_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     try:
-        return decode_json(encode_json(schema))
+        return _decode_schema(encode_json(schema))
     except InvalidEventError as error:
         raise ToolError(f"a schema of tool {name!r} is {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _decode_schema(text: bytes) -> dict[str, Any]:
+    """Decode a schema; tools that have the same one share it, as those of thousands of agents do."""
+    return decode_json(text)
 
 
 def _call(callback: Callable[[], object]) -> None:
