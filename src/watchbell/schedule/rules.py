@@ -247,10 +247,8 @@ class _Call(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        self.repeated: set[str] = set()
-        if len(self) < len(pairs):
-            counts = Counter(name for name, _ in pairs)
-            self.repeated = {name for name, count in counts.items() if count > 1}
+        counts = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
+        self.repeated = {name for name, count in counts.items() if count > 1}
 
 
 def _parse(text: str) -> _Call:
@@ -268,9 +266,8 @@ def _decode_int(digits: str) -> int | float:
     return int(digits) if len(digits) <= 20 else math.inf
 
 
-_decode = json.JSONDecoder(
-    object_pairs_hook=_Call, parse_int=_decode_int, parse_constant=lambda _: math.nan
-).decode
+_hooks: Any = {"object_pairs_hook": _Call, "parse_int": _decode_int, "parse_constant": lambda _: math.nan}
+_decode = json.JSONDecoder(**_hooks).decode
 
 
 def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | None = None) -> None:

@@ -137,6 +137,20 @@ class ToolRegistry:
             if not answered.done():
                 answered.set_result(None)
 
+        running = self._start(tool, arguments, execution, answer)
+        withdraw = execution.signal.on_abort(answer)
+        try:
+            await answered
+        finally:
+            withdraw()
+            running.cancel()
+        return running.result() if running.done() else aborted_outcome()
+
+    def _start(
+        self, tool: Tool, arguments: str, execution: ToolExecution, answer: Callable[[], None]
+    ) -> asyncio.Task[ToolOutcome]:
+        """Run a call in a task of its own, which calls `answer` with its last step."""
+
         async def attempt() -> ToolOutcome:
             outcome = await _attempt(tool, arguments, execution)
             answer()
@@ -146,17 +160,11 @@ class ToolRegistry:
             self._running.discard(task)
             answer()  # also of a task that was cancelled from outside, before it began
 
-        running = asyncio.create_task(attempt(), name=f"tool {name}")
+        running = asyncio.create_task(attempt(), name=f"tool {tool.name}")
         # The loop alone holds tasks weakly, and one that was told to stop may take its time.
         self._running.add(running)
         running.add_done_callback(settle)
-        withdraw = execution.signal.on_abort(answer)
-        try:
-            await answered
-        finally:
-            withdraw()
-            running.cancel()
-        return running.result() if running.done() else aborted_outcome()
+        return running
 
     def _not_found(self, name: str) -> ToolOutcome:
         known = ", ".join(tool.name for tool in self.tools()) or "none"
