@@ -247,7 +247,7 @@ class _Call(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
+        counts = Counter[str](name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
         self.repeated = {name for name, count in counts.items() if count > 1}
 
 
