@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.takeups import TakeUps
 from watchbell.log.events import Draft, EndSeed
+from watchbell.log.projection import WORK_TYPES, read_rows, work_decoder
 from watchbell.log.repair import close_open_turn
 from watchbell.log.transcript import TranscriptLength
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "fold_in_slices", "plan_opening"]
 
-SLICE_EVENTS = 5_000
-"""Most events that are folded before others get their turn: two or three milliseconds."""
+SLICE_EVENTS = 1_000
+"""About how many events are folded before others get their turn: one or two milliseconds."""
 
 
 async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:
@@ -33,12 +34,11 @@ async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], obj
         advances: Each folds as far as the seq that it gets.
         start: How far they are already.
     """
-    length = len(log)
-    for at in range(start, length, SLICE_EVENTS):
-        if at > start:
+    for number, stop in enumerate(log.slices(start, SLICE_EVENTS)):
+        if number:
             await asyncio.sleep(0)
         for advance in advances:
-            advance(log, min(at + SLICE_EVENTS, length))
+            advance(log, stop)
 
 
 class Opening:
@@ -61,8 +61,16 @@ class Opening:
         Raises:
             CorruptLogError: An event that this depends on, or that the conversation does, cannot be read.
         """
-        length = TranscriptLength()
-        await fold_in_slices(self.session.events, self.inbox.advance, self.take_ups.advance, length.advance)
+        await fold_in_slices(self.session.events, self._fold_work, TranscriptLength().advance)
+
+    def _fold_work(self, log: EventLog, stop: int) -> None:
+        # They share many rows, which so are decoded once.
+        start = self.inbox.watermark
+        for rows in read_rows(log, WORK_TYPES, work_decoder, start, stop):
+            self.inbox.fold(rows)
+            self.take_ups.fold(rows, log)
+        self.inbox.finish(stop)
+        self.take_ups.finish(stop)
 
 
 def plan_opening(session: Session, inbox: Inbox | None = None) -> list[Draft]:

@@ -81,7 +81,7 @@ class TimeContextPlugin:
         for lines in log.lines(_ENTERED, start):
             for line in lines:
                 if TIME_ZONE_KEY.encode() in line:
-                    event = decode_row(line)
+                    event = decode_row(line.rstrip(b"\n"))
                     zone = self._zone_in(surface_message(event)) if isinstance(event, Event) else None
                     given = zone or given
         self._given[agent.session] = (len(log), given)

@@ -62,16 +62,20 @@ class Rows(Protocol):
         """Row `number`, from 0."""
         ...
 
-    def lines(self, numbers: Sequence[int], /) -> list[bytes]:
-        """The texts of some rows, without line ends."""
-        ...
-
     def row_of(self, seq: int) -> int:
         """Number of the row that holds event `seq`."""
         ...
 
     def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
+        ...
+
+    def lines(self, types: frozenset[str], start: int, stop: int, /) -> list[bytes]:
+        """The texts of those rows, each with its line end."""
+        ...
+
+    def may_hold(self, text: bytes, /) -> bool:
+        """Whether a row may hold `text`, which stands in it as Watchbell writes it."""
         ...
 
 
@@ -105,15 +109,19 @@ class _Appended:
     def __getitem__(self, number: int) -> Event | PackedRow:
         return self._rows[number]
 
-    def lines(self, numbers: Sequence[int]) -> list[bytes]:
-        rows = [self._rows[number] for number in numbers]
-        return [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
-
     def row_of(self, seq: int) -> int:
         return bisect_right(self._starts, seq) - 1 if self._packed else seq - self.first
 
     def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
         return [at for at, row in enumerate(self._rows[start:stop], start) if row.type in types]
+
+    def lines(self, types: frozenset[str], start: int, stop: int) -> list[bytes]:
+        rows = [row for row in self._rows[start:stop] if row.type in types]
+        return [(row.raw if isinstance(row, PackedRow) else _encode(row)) + b"\n" for row in rows]
+
+    def may_hold(self, text: bytes) -> bool:
+        del text
+        return True
 
 
 class EventLog(Sequence["Event"]):
@@ -208,17 +216,47 @@ class EventLog(Sequence["Event"]):
             for number in reversed(part.find(types, low, high)):
                 yield from reversed(_events(part[number], start, self._length))
 
-    def lines(self, types: frozenset[str], start: int = 0, stop: int | None = None) -> Iterator[list[bytes]]:
+    def lines(
+        self, types: frozenset[str], start: int = 0, stop: int | None = None, *, holding: bytes = b""
+    ) -> Iterator[list[bytes]]:
         """Iterate over the texts of the rows of `types` with `start <= seq < stop`, many at a time.
 
-        No packed row may be among them: `assistant/chunk` is not asked for here.
+        Each has its line end. No packed row may be among them: `assistant/chunk` is not asked for here.
+        Stretches of which none surely holds `holding`, as Watchbell would write it, are left out.
         """
-        for part, low, high in self._stretches(
-            start, self._length if stop is None else min(stop, self._length)
-        ):
-            numbers = part.find(types, low, high)
-            if numbers:
-                yield part.lines(numbers)
+        stop = self._length if stop is None else min(stop, self._length)
+        for part, low, high in self._stretches(start, stop):
+            if part.may_hold(holding):
+                lines = part.lines(types, low, high)
+                if lines:
+                    yield lines
+
+    def count(self, types: frozenset[str], start: int, stop: int) -> int:
+        """Count the rows of `types` with `start <= seq < stop`, without reading them."""
+        return sum(len(part.find(types, low, high)) for part, low, high in self._stretches(start, stop))
+
+    def slices(self, start: int, least: int) -> Iterator[int]:
+        """Cut the events from `start` on into pieces, where stretches end that were read.
+
+        Args:
+            start: Where the first piece begins.
+            least: Fewest events of a piece but the last one. It has a stretch more at most.
+
+        Yields:
+            Seq of the event after each piece.
+        """
+        end = self._length
+        for part in tuple(self._parts):
+            part_end = min(part.first + part.length, end)
+            if isinstance(part, _Appended):
+                while part_end - start > least:
+                    start += least
+                    yield start
+            elif least <= part_end - start and part_end < end:
+                start = part_end
+                yield start
+        if start < end:
+            yield end
 
     def prefix(self, length: int) -> EventLog:
         """Return a log of its own with the first `length` events."""

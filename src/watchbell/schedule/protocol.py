@@ -351,19 +351,20 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
 
 
 def decode_changes(lines: Sequence[bytes]) -> Sequence[ChangeRow] | None:
-    """Read rows of `schedule/change` events, many at a time, each as strictly as `decode_change` reads one.
+    """Read rows of `schedule/change` events with their line ends, many at a time, each as strictly as `decode_change` reads one.
 
     What names an active reminder is checked when it is applied: an id that is not active is refused there.
 
     Returns:
         The rows; None when they have to be read one by one, to say what is wrong or because they are unusual.
     """
+    text = b"".join(lines)
     try:
-        rows = _decode_rows(b"\n".join(lines))
+        rows = _decode_rows(text)
     except (ValueError, RecursionError):
         return None
     # What was decoded can only be shorter: by a repeated key, a null, white space or an escape.
-    return rows if len(_encode_rows(rows)) == sum(map(len, lines)) + len(lines) else None
+    return rows if len(_encode_rows(rows)) == len(text) else None
 
 
 def _decode_slowly(text: bytes) -> Change:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MissingDispatches", "derive_missing_dispatches"]
 
 _ENTERED = frozenset({"user/message"})
+_SCHEDULE = b'"schedule"'  # which a message of Schedule's names in its source
 
 
 def derive_missing_dispatches(
@@ -53,10 +54,10 @@ class MissingDispatches:
         """Look at the events that came since the last call, as far as `stop`, and return itself."""
         stop = len(log) if stop is None else min(stop, len(log))
         if len(self._state) > 0 and self._watermark < stop:
-            for lines in log.lines(_ENTERED, self._watermark, stop):
+            for lines in log.lines(_ENTERED, self._watermark, stop, holding=_SCHEDULE):
                 for line in lines:
-                    if b'"schedule"' in line:
-                        event = decode_row(line)
+                    if _SCHEDULE in line:
+                        event = decode_row(line.rstrip(b"\n"))
                         if isinstance(event, Event):  # as every row of a message is
                             self._look_at(surface_message(event))
         self._watermark = max(self._watermark, stop)

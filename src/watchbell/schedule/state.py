@@ -231,7 +231,7 @@ class ScheduleState:
 
     def _apply_each(self, lines: Sequence[bytes]) -> None:
         for line in lines:
-            event = decode_row(line)
+            event = decode_row(line.rstrip(b"\n"))
             if isinstance(event, Event):  # as every row of a change is
                 self._apply(decode_change(event.raw, event.seq), event.seq)
 
