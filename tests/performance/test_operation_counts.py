@@ -57,9 +57,13 @@ class CountedRows:
         self.read += 1
         return self._rows[number]
 
-    def lines(self, numbers: Sequence[int]) -> list[bytes]:
-        self.read += len(numbers)
-        return self._rows.lines(numbers)
+    def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
+        lines = self._rows.lines(types, start, stop)
+        self.read += lines.count(b"\n")
+        return lines
+
+    def may_hold(self, text: bytes) -> bool:
+        return self._rows.may_hold(text)
 
     def row_of(self, seq: int) -> int:
         return self._rows.row_of(seq)

@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from watchbell.log.checks import MAX_ROW_BYTES, MAX_SAFE_INTEGER, MAX_VALUES, MESSAGE_TYPES
 from watchbell.log.codec import KNOWN_TYPES, SUSPICIOUS_LENGTH, decode_row, decode_rows
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import SURFACE_TYPES, Event
+from watchbell.log.events import REPLACING, SURFACE_TYPES, Event
 from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
@@ -105,16 +105,17 @@ class Block:
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
         return list(compress(range(start, stop), self._marks(types)[start:stop]))
 
-    def lines(self, types: frozenset[str], start: int, stop: int) -> list[bytes]:
-        """The texts of those rows, each with its line end."""
-        marks, texts = self._marks(types), _split(self._lines)
-        if stop - start < len(texts):
-            marks, texts = marks[start:stop], texts[start:stop]
-        return list(compress(texts, marks))
+    def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
+        """The text of those rows, each with its line end."""
+        marks = self._marks(types)[start:stop]
+        if 0 not in marks and len(marks) == len(self):
+            return self._lines
+        texts = _split(self._lines)
+        return b"".join(compress(texts if len(marks) == len(texts) else texts[start:stop], marks))
 
     def may_hold(self, text: bytes) -> bool:
         """Whether a row may hold `text`, which stands in it as Watchbell writes it."""
-        return not self._is_usual or text in self._lines
+        return not self._is_usual or (text != REPLACING and text in self._lines)
 
     def _marks(self, types: frozenset[str]) -> bytes:
         """A byte for each row: 1 for one of `types`, 0 for any other."""

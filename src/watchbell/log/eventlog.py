@@ -70,8 +70,8 @@ class Rows(Protocol):
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
         ...
 
-    def lines(self, types: frozenset[str], start: int, stop: int, /) -> list[bytes]:
-        """The texts of those rows, each with its line end."""
+    def lines(self, types: frozenset[str], start: int, stop: int, /) -> bytes:
+        """The text of those rows, each with its line end."""
         ...
 
     def may_hold(self, text: bytes, /) -> bool:
@@ -115,9 +115,9 @@ class _Appended:
     def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
         return [at for at, row in enumerate(self._rows[start:stop], start) if row.type in types]
 
-    def lines(self, types: frozenset[str], start: int, stop: int) -> list[bytes]:
-        rows = [row for row in self._rows[start:stop] if row.type in types]
-        return [(row.raw if isinstance(row, PackedRow) else _encode(row)) + b"\n" for row in rows]
+    def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
+        rows = (row for row in self._rows[start:stop] if row.type in types)
+        return b"".join([(row.raw if isinstance(row, PackedRow) else _encode(row)) + b"\n" for row in rows])
 
     def may_hold(self, text: bytes) -> bool:
         del text
@@ -218,10 +218,10 @@ class EventLog(Sequence["Event"]):
 
     def lines(
         self, types: frozenset[str], start: int = 0, stop: int | None = None, *, holding: bytes = b""
-    ) -> Iterator[list[bytes]]:
-        """Iterate over the texts of the rows of `types` with `start <= seq < stop`, many at a time.
+    ) -> Iterator[bytes]:
+        """Iterate over the text of the rows of `types` with `start <= seq < stop`, many rows at a time.
 
-        Each has its line end. No packed row may be among them: `assistant/chunk` is not asked for here.
+        Each row has its line end. No packed row may be among them: `assistant/chunk` is not asked for here.
         Stretches of which none surely holds `holding`, as Watchbell would write it, are left out.
         """
         stop = self._length if stop is None else min(stop, self._length)

@@ -18,6 +18,7 @@ from watchbell.log.values import decode_json, encode_json
 __all__ = [
     "CARRIED_TYPES",
     "OWN_PREFIX",
+    "REPLACING",
     "SURFACE_TYPES",
     "WRITTEN_TYPES",
     "AssistantMessage",
@@ -54,6 +55,9 @@ __all__ = [
 
 SURFACE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})
 """Types that make up the transcript; only they may carry `sourceEventSeqs` and `surfaceOp`."""
+
+REPLACING = b'"surfaceOp":{'
+"""What stands in the row of an event that replaces messages of the transcript."""
 
 OWN_PREFIX = "watchbell/"
 """Types of our own; they always carry `ignorable: true`."""

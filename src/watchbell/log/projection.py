@@ -202,9 +202,9 @@ def read_rows(
     """
     for lines in log.lines(types, start, stop, holding=holding):
         try:
-            yield decoder.decode_lines(b"".join(lines))
+            yield decoder.decode_lines(lines)
         except (ValueError, RecursionError):
-            yield from ([_decode(line, decoder)] for line in lines)
+            yield from ([_decode(line, decoder)] for line in lines[:-1].split(b"\n"))
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -212,5 +212,5 @@ def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decode_typed(line, shape)  # a lone surrogate, in this row or another one
     except ValueError as error:
-        row = decode_row(line.rstrip(b"\n"))
+        row = decode_row(line)
         raise CorruptLogError(f"event {row.seq} ({row.type}) is malformed") from error

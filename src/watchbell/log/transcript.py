@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.events import SURFACE_TYPES, Message
+from watchbell.log.events import REPLACING, SURFACE_TYPES, Message
 from watchbell.log.projection import AnswerRow, EnteredMessageRow, ResultRow, SurfaceRow, read_rows
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TranscriptLength:
         stop = len(log) if stop is None else min(stop, len(log))
         if self._watermark < stop:
             for rows in read_rows(
-                log, SURFACE_TYPES, _length_decoder, self._watermark, stop, holding=b'"surfaceOp":{'
+                log, SURFACE_TYPES, _length_decoder, self._watermark, stop, holding=REPLACING
             ):
                 for row in rows:
                     self._pass_to(log, row.seq)

@@ -55,9 +55,9 @@ class MissingDispatches:
         stop = len(log) if stop is None else min(stop, len(log))
         if len(self._state) > 0 and self._watermark < stop:
             for lines in log.lines(_ENTERED, self._watermark, stop, holding=_SCHEDULE):
-                for line in lines:
+                for line in lines[:-1].split(b"\n"):
                     if _SCHEDULE in line:
-                        event = decode_row(line.rstrip(b"\n"))
+                        event = decode_row(line)
                         if isinstance(event, Event):  # as every row of a message is
                             self._look_at(surface_message(event))
         self._watermark = max(self._watermark, stop)
