@@ -123,5 +123,7 @@ def test_rows_of_any_type_are_found_again() -> None:
         assert row in list(log.select(frozenset({row.type})))
         assert log[row.seq] == row
     assert [event.seq for event in log.select_back(frozenset({"watchbell/take-up", "turn/end"}))] == [10, 7]
-    assert list(log.lines(frozenset({"watchbell/take-up", "turn/start"}))) == [ROWS[0] + b"\n" + ROWS[5] + b"\n"]
+    assert list(log.lines(frozenset({"watchbell/take-up", "turn/start"}))) == [
+        ROWS[0] + b"\n" + ROWS[5] + b"\n"
+    ]
     assert list(log.prefix(4)) == list(log)[:4]

@@ -62,8 +62,9 @@ class CountedRows:
         self.read += lines.count(b"\n")
         return lines
 
-    def may_hold(self, text: bytes) -> bool:
-        return self._rows.may_hold(text)
+    @property
+    def may_replace(self) -> bool:
+        return self._rows.may_replace
 
     def row_of(self, seq: int) -> int:
         return self._rows.row_of(seq)

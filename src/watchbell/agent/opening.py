@@ -54,6 +54,7 @@ class Opening:
         self.session = session
         self.inbox = Inbox(session.header.owned_from)
         self.take_ups = TakeUps(session.header.owned_from)
+        self._folded = session.header.owned_from
 
     async def prepare(self) -> None:
         """Fold what the session has.
@@ -62,15 +63,15 @@ class Opening:
             CorruptLogError: An event that this depends on, or that the conversation does, cannot be read.
         """
         await fold_in_slices(self.session.events, self._fold_work, TranscriptLength().advance)
+        self.inbox.finish(self._folded)
+        self.take_ups.finish(self._folded)
 
     def _fold_work(self, log: EventLog, stop: int) -> None:
         # They share many rows, which so are decoded once.
-        start = self.inbox.watermark
-        for rows in read_rows(log, WORK_TYPES, work_decoder, start, stop):
+        for rows in read_rows(log, WORK_TYPES, work_decoder, self._folded, stop):
             self.inbox.fold(rows)
             self.take_ups.fold(rows, log)
-        self.inbox.finish(stop)
-        self.take_ups.finish(stop)
+        self._folded = max(self._folded, stop)
 
 
 def plan_opening(session: Session, inbox: Inbox | None = None) -> list[Draft]:

@@ -62,12 +62,11 @@ class TakeUps:
             CorruptLogError: An event of a turn is malformed.
         """
         for row in rows:
-            kind = type(row)
-            if kind is TurnStartRow:
+            if type(row) is TurnStartRow:
                 self._begin_turn(row.seq)
-            elif kind is TurnEndRow:
+            elif type(row) is TurnEndRow:
                 self._end_turn(log, row)
-            elif kind is TakeUpRow:
+            elif type(row) is TakeUpRow:
                 message_id = row.data.message_id
                 self._taken_up = message_id, row.seq
                 self._attempts[message_id] = self._attempts.get(message_id, 0) + 1

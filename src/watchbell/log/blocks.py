@@ -6,13 +6,13 @@ reads it. So a long log costs hardly more memory than its text.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from io import BytesIO
 from itertools import accumulate, compress
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -20,23 +20,19 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from watchbell.log.checks import MAX_ROW_BYTES, MAX_SAFE_INTEGER, MAX_VALUES, MESSAGE_TYPES
 from watchbell.log.codec import KNOWN_TYPES, SUSPICIOUS_LENGTH, decode_row, decode_rows
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import REPLACING, SURFACE_TYPES, Event
+from watchbell.log.events import SURFACE_TYPES, Event
 from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
 __all__ = ["Block", "decode_block"]
 
 
-class _Codes(dict[str, int]):
-    """Numbers for the types of rows, so that a row's type takes one byte."""
-
-    def __missing__(self, name: str) -> int:
-        return _OTHER
-
-
+# Numbers for the types of rows, so that a row's type takes one byte.
 _PACKED, _OTHER = 0, 255
-_CODES = _Codes({name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)})
+_CODES = {name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)}
 _CODES.update(dict.fromkeys(PACKED_TYPES, _PACKED))
+
+_RUN = re.compile(rb"\x01+")  # of rows, in the marks that tell them from others
 
 _decode_event = msgspec.json.Decoder(Event).decode
 
@@ -47,27 +43,36 @@ class Block:
     Args:
         lines: The rows, each with its line end (LF).
         codes: A number for each row's type.
+        begins: Where each row begins in `lines`, and where they end, counted without the line ends.
         starts: Seq of the first event of each row, and of the event after the block.
-        others: The types that have no number of their own, by the number of their row; None when each row
-            was found to be just as Watchbell writes it.
+        others: The types that have no number of their own, by the number of their row.
+        may_replace: Whether an event may replace messages of the transcript, not only add one.
 
     Attributes:
         first: Seq of its first event.
         length: Number of its events.
+        may_replace: As it was given.
     """
 
-    __slots__ = ("_codes", "_ends", "_is_usual", "_lines", "_others", "_starts", "first", "length")
+    __slots__ = ("_begins", "_codes", "_lines", "_others", "_starts", "first", "length", "may_replace")
 
     def __init__(
-        self, lines: bytes, codes: bytes, starts: Sequence[int], others: Mapping[int, str] | None = None
+        self,
+        lines: bytes,
+        codes: bytes,
+        begins: Iterable[int],
+        starts: Sequence[int],
+        others: Mapping[int, str],
+        *,
+        may_replace: bool,
     ) -> None:
+        self.may_replace = may_replace
         self.first = starts[0]
         self.length = starts[-1] - self.first
         self._lines = lines
         self._codes = codes
-        self._others = others or {}
-        self._is_usual = others is None
-        self._ends: array[int] | None = None  # of each row, found when somebody reads a single one
+        self._others = others
+        self._begins = array("I" if len(lines) < 2**32 else "Q", begins)
         # Without a packed row, row k begins at event k.
         self._starts = None if isinstance(starts, range) else array("Q", starts)
 
@@ -87,11 +92,8 @@ class Block:
 
     def line(self, number: int) -> bytes:
         """The text of row `number`, without its line end."""
-        ends = self._ends
-        if ends is None:
-            lengths = map(len, _split(self._lines))
-            ends = self._ends = array("I" if len(self._lines) < 2**32 else "Q", accumulate(lengths))
-        return self._lines[ends[number - 1] if number else 0 : ends[number] - 1]
+        begins = self._begins
+        return self._lines[begins[number] + number : begins[number + 1] + number]
 
     def start_of(self, number: int) -> int:
         """Seq of the first event of row `number`; behind the last row, of the event after the block."""
@@ -107,15 +109,11 @@ class Block:
 
     def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
         """The text of those rows, each with its line end."""
-        marks = self._marks(types)[start:stop]
-        if 0 not in marks and len(marks) == len(self):
-            return self._lines
-        texts = _split(self._lines)
-        return b"".join(compress(texts if len(marks) == len(texts) else texts[start:stop], marks))
-
-    def may_hold(self, text: bytes) -> bool:
-        """Whether a row may hold `text`, which stands in it as Watchbell writes it."""
-        return not self._is_usual or (text != REPLACING and text in self._lines)
+        text, begins = self._lines, self._begins
+        spans = [match.span() for match in _RUN.finditer(self._marks(types), start, stop)]
+        if spans == [(0, len(self))]:
+            return text
+        return b"".join([text[begins[first] + first : begins[end] + end] for first, end in spans])
 
     def _marks(self, types: frozenset[str]) -> bytes:
         """A byte for each row: 1 for one of `types`, 0 for any other."""
@@ -126,11 +124,6 @@ class Block:
                 changed[number] = name in types
             return bytes(changed)
         return marks
-
-
-def _split(lines: bytes) -> list[bytes]:
-    """Cut lines apart; each keeps its end. (Twice as fast as `split`.)"""
-    return BytesIO(lines).readlines()
 
 
 @cache
@@ -149,8 +142,13 @@ _PACKED_MARKS = _marks_of(PACKED_TYPES)
 _ENTERED_MARKS = _marks_of(frozenset({"user/message"}))
 _HOLDER_MARKS = _marks_of(MESSAGE_TYPES - {"user/message"})
 _ABSENT = -(2**63)
-_UsualType = Literal[tuple(sorted(_CODES))]  # pyright: ignore
 _LONGEST_USUAL = MAX_VALUES  # shorter rows cannot hold as many values as `decode_row` refuses
+
+
+if TYPE_CHECKING:
+    _UsualType = str
+else:
+    _UsualType = Literal[tuple(sorted(_CODES))]  # one object for each, whose hash is known
 
 
 class _Envelope(
@@ -204,16 +202,20 @@ def decode_block(lines: bytes, next_seq: int) -> Block:
         return block
     rows = decode_rows(lines, next_seq)
     lines = lines.replace(b"\r\n", b"\n")
-    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES[row.type] for row in rows])
+    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES.get(row.type, _OTHER) for row in rows])
     others = {at: rows[at].type for at, code in enumerate(codes) if code == _OTHER}
     counts = [row.count if isinstance(row, PackedRow) else 1 for row in rows]
-    return Block(lines, codes, list(accumulate(counts, initial=next_seq)), others)
+    begins = accumulate(map(len, lines.split(b"\n")[:-1]), initial=0)
+    starts = list(accumulate(counts, initial=next_seq))
+    return Block(lines, codes, begins, starts, others, may_replace=True)
 
 
 def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
     """Check lines as a whole; None when one of them is unusual and all have to be looked at one by one."""
-    texts = _split(lines)
-    longest = max(map(len, texts))
+    texts = lines.split(b"\n")
+    texts.pop()
+    lengths = list(map(len, texts))
+    longest = max(lengths)
     if longest > _LONGEST_USUAL:
         return None
     try:
@@ -230,15 +232,15 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
         return None  # msgspec's errors are ValueErrors, too
     if not is_same or (longest > SUSPICIOUS_LENGTH and not _are_sane(texts)):
         return None
-    return Block(lines, codes, starts)
+    begins = accumulate(lengths, initial=0)
+    return Block(lines, codes, begins, starts, {}, may_replace=False)  # the usual is `"append"`
 
 
 def _are_usual(rows: Sequence[_Envelope], codes: bytes) -> bool:
-    """Whether rows are what `decode_row` takes, as far as their envelopes show it; of packed ones more has to
-    be looked at.
+    """Whether rows are what `decode_row` takes, as far as their envelopes show it.
 
     Args:
-        rows: The rows.
+        rows: The rows; of packed ones more has to be looked at.
         codes: The numbers of their types.
 
     Raises:
@@ -266,7 +268,7 @@ def _replace_packed(rows: list[Any], codes: bytes, texts: Sequence[bytes], next_
         ValueError: A packed row is unusual.
     """
     marks = codes.translate(_PACKED_MARKS)
-    packed = b"".join(compress(texts, marks))
+    packed = b"\n".join(compress(texts, marks))
     if not packed:
         return range(next_seq, next_seq + len(rows) + 1)
     numbers = compress(range(len(rows)), marks)

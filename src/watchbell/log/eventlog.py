@@ -56,6 +56,11 @@ class Rows(Protocol):
     first: int
     length: int
 
+    @property
+    def may_replace(self) -> bool:
+        """Whether an event may replace messages of the transcript, not only add one."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, number: int, /) -> Event | PackedRow:
@@ -74,15 +79,13 @@ class Rows(Protocol):
         """The text of those rows, each with its line end."""
         ...
 
-    def may_hold(self, text: bytes, /) -> bool:
-        """Whether a row may hold `text`, which stands in it as Watchbell writes it."""
-        ...
-
 
 class _Appended:
     """Rows that are objects already: what was appended since the log was read."""
 
     __slots__ = ("_packed", "_rows", "_starts", "first", "length")
+
+    may_replace = True
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -118,10 +121,6 @@ class _Appended:
     def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
         rows = (row for row in self._rows[start:stop] if row.type in types)
         return b"".join([(row.raw if isinstance(row, PackedRow) else _encode(row)) + b"\n" for row in rows])
-
-    def may_hold(self, text: bytes) -> bool:
-        del text
-        return True
 
 
 class EventLog(Sequence["Event"]):
@@ -217,21 +216,21 @@ class EventLog(Sequence["Event"]):
                 yield from reversed(_events(part[number], start, self._length))
 
     def lines(
-        self, types: frozenset[str], start: int = 0, stop: int | None = None, *, holding: bytes = b""
+        self, types: frozenset[str], start: int = 0, stop: int | None = None, *, replacing: bool = False
     ) -> Iterator[bytes]:
         """Iterate over the text of the rows of `types` with `start <= seq < stop`, many rows at a time.
 
         Each row has its line end. No packed row may be among them: `assistant/chunk` is not asked for here.
-        Stretches of which none surely holds `holding`, as Watchbell would write it, are left out.
+        With `replacing`, stretches are left out of which no event replaces messages of the transcript.
         """
         stop = self._length if stop is None else min(stop, self._length)
         for part, low, high in self._stretches(start, stop):
-            if part.may_hold(holding):
+            if not replacing or part.may_replace:
                 lines = part.lines(types, low, high)
                 if lines:
                     yield lines
 
-    def count(self, types: frozenset[str], start: int, stop: int) -> int:
+    def count_rows(self, types: frozenset[str], start: int, stop: int) -> int:
         """Count the rows of `types` with `start <= seq < stop`, without reading them."""
         return sum(len(part.find(types, low, high)) for part, low, high in self._stretches(start, stop))
 

@@ -18,7 +18,6 @@ from watchbell.log.values import decode_json, encode_json
 __all__ = [
     "CARRIED_TYPES",
     "OWN_PREFIX",
-    "REPLACING",
     "SURFACE_TYPES",
     "WRITTEN_TYPES",
     "AssistantMessage",
@@ -55,9 +54,6 @@ __all__ = [
 
 SURFACE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})
 """Types that make up the transcript; only they may carry `sourceEventSeqs` and `surfaceOp`."""
-
-REPLACING = b'"surfaceOp":{'
-"""What stands in the row of an event that replaces messages of the transcript."""
 
 OWN_PREFIX = "watchbell/"
 """Types of our own; they always carry `ignorable: true`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
 __all__ = [
+    "WORK_TYPES",
     "AnswerRow",
     "AnyRow",
     "EnteredMessageRow",
@@ -27,7 +28,6 @@ __all__ = [
     "TakeUpRow",
     "TurnEndRow",
     "TurnStartRow",
-    "WORK_TYPES",
     "WorkRow",
     "read_rows",
     "work_decoder",
@@ -87,7 +87,7 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
 
 
 def _names(value: Any, key: str, name: str) -> bool:
-    return isinstance(value, dict) and value.get(key) == name
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get(key) == name
 
 
 class _TurnReason(msgspec.Struct, frozen=True, gc=False):
@@ -182,7 +182,7 @@ def read_rows(
     start: int,
     stop: int,
     *,
-    holding: bytes = b"",
+    replacing: bool = False,
 ) -> Iterator[Sequence[T]]:
     """Read the rows of `types` with `start <= seq < stop`.
 
@@ -192,7 +192,7 @@ def read_rows(
         decoder: Decodes one row.
         start: Seq of the first event.
         stop: Seq of the event after the last one.
-        holding: What a row holds that is of interest; rows without it may be left out.
+        replacing: Whether stretches are left out of which no event replaces messages of the transcript.
 
     Yields:
         Some rows at a time, in order.
@@ -200,7 +200,7 @@ def read_rows(
     Raises:
         CorruptLogError: A payload has another shape than its type's.
     """
-    for lines in log.lines(types, start, stop, holding=holding):
+    for lines in log.lines(types, start, stop, replacing=replacing):
         try:
             yield decoder.decode_lines(lines)
         except (ValueError, RecursionError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.events import REPLACING, SURFACE_TYPES, Message
+from watchbell.log.events import SURFACE_TYPES, Message
 from watchbell.log.projection import AnswerRow, EnteredMessageRow, ResultRow, SurfaceRow, read_rows
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ class TranscriptLength:
         """
         stop = len(log) if stop is None else min(stop, len(log))
         if self._watermark < stop:
-            for rows in read_rows(
-                log, SURFACE_TYPES, _length_decoder, self._watermark, stop, holding=REPLACING
-            ):
+            for rows in read_rows(log, SURFACE_TYPES, _length_decoder, self._watermark, stop, replacing=True):
                 for row in rows:
                     self._pass_to(log, row.seq)
                     start, end = _replaced(row.seq, row.surface_op, self._length)
@@ -95,7 +93,7 @@ class TranscriptLength:
 
     def _pass_to(self, log: EventLog, stop: int) -> None:
         """Count what was not read, as it only appends."""
-        self._length += log.count(SURFACE_TYPES, self._watermark, stop)
+        self._length += log.count_rows(SURFACE_TYPES, self._watermark, stop)
         self._watermark = stop
 
 

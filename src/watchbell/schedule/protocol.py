@@ -33,9 +33,11 @@ __all__ = [
     "Change",
     "ChangeRow",
     "Create",
+    "CreateLine",
     "Delete",
     "Delivery",
     "Dispatch",
+    "DispatchLine",
     "Ending",
     "EveryRecord",
     "Record",
@@ -264,7 +266,9 @@ _decoder = msgspec.json.Decoder(Change)
 
 
 # As they stand in a log: there the version is never left out, and an absent key is not null.
-class _CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
+class CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
+    """A row's `Create`."""
+
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
@@ -272,7 +276,9 @@ class _DeleteLine(Ending, frozen=True, gc=False, tag="delete", kw_only=True):
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
-class _DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+class DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+    """A row's `Dispatch`; its id and instant are checked when it is applied."""
+
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
@@ -283,7 +289,7 @@ class ChangeRow(
 
     seq: int
     time: int
-    data: _CreateLine | _DeleteLine | _DispatchLine
+    data: CreateLine | _DeleteLine | DispatchLine
 
 
 _decode_rows = msgspec.json.Decoder(ChangeRow).decode_lines
@@ -359,8 +365,9 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
 
 
 def decode_changes(lines: bytes) -> Sequence[ChangeRow] | None:
-    """Read rows of `schedule/change` events, each with its line end, many at a time, each as strictly as `decode_change` reads one.
+    """Read rows of `schedule/change` events, many at a time, each as strictly as `decode_change` reads one.
 
+    Each has its line end.
     What names an active reminder is checked when it is applied: an id that is not active is refused there.
 
     Returns:

@@ -25,7 +25,7 @@ __all__ = ["Part", "encode_frame", "read_frames", "read_plain"]
 _MAGIC = b"\x28\xb5\x2f\xfd"
 # One byte can stand for 32 KiB of text at most, so a slice gives at most 64 MiB.
 _SLICE = 2048
-# A frame of 256 bytes to 64 KiB as we write it: magic, descriptor, the text's length, the first block's header.
+# How nearly all frames begin: magic, descriptor, the text's length, the header of the first block.
 _USUAL_HEAD = struct.Struct("<4sBHHB")
 _USUAL_DESCRIPTOR = 0x64  # one segment with a checksum, its length in two bytes
 _LAST_COMPRESSED = 0b101
