@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "fold_in_slices", "plan_opening"]
 
-SLICE_EVENTS = 1_000
-"""About how many events are folded before others get their turn: one or two milliseconds."""
+SLICE_EVENTS = 2_000
+"""About how many events are folded before others get their turn: a millisecond or two."""
 
 
 async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:

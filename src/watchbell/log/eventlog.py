@@ -232,6 +232,7 @@ class EventLog(Sequence["Event"]):
 
     def count_rows(self, types: frozenset[str], start: int, stop: int) -> int:
         """Count the rows of `types` with `start <= seq < stop`, without reading them."""
+        stop = min(stop, self._length)
         return sum(len(part.find(types, low, high)) for part, low, high in self._stretches(start, stop))
 
     def slices(self, start: int, least: int) -> Iterator[int]:
