@@ -105,7 +105,8 @@ class Block:
 
     def find(self, types: frozenset[str], start: int, stop: int) -> list[int]:
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
-        return list(compress(range(start, stop), self._marks(types)[start:stop]))
+        marks = self._marks(types)
+        return list(compress(range(start, stop), marks[start:stop])) if 1 in marks else []
 
     def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
         """The text of those rows, each with its line end."""
