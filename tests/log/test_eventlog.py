@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from watchbell.log.blocks import decode_block
-from watchbell.log.codec import encode_rows
+from watchbell.log.codec import decode_row, encode_rows
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.events import Draft, Event
 from watchbell.log.values import decode_json, encode_json
@@ -146,3 +147,10 @@ def test_slices_end_where_a_stretch_ends_that_was_read() -> None:
     assert list(log.slices(0, 5)) == [8, 16, 24, 29]
     assert list(log.slices(6, 100)) == [29]
     assert list(log.slices(29, 1)) == []
+
+
+def test_a_payload_that_spans_lines_is_one_line_among_others() -> None:
+    spanning = Draft("turn/start", Raw(b'{\n"turn":1,\n"turn":2\n}')).at(0, 0)
+    (text,) = EventLog([spanning, event(1)]).lines(frozenset({"turn/start"}))
+    assert [decode_row(line).seq for line in text[:-1].split(b"\n")] == [0, 1]
+    assert b'{ "turn":1, "turn":2 }' in text

@@ -195,7 +195,7 @@ def test_a_resume_reads_no_streamed_text(tmp_path: Path) -> None:
         return storage.rows.read
 
     read = live(tmp_path, TURNS, body)
-    # Turn marks for the inbox and take-ups together, messages for the inbox and recovery, changes, a few more.
+    # Turn marks for inbox and take-ups together, messages for the inbox and recovery, changes, a few more.
     assert read <= TURNS * (2 + 2 + 2) + 20
 
 

@@ -119,8 +119,10 @@ class _Appended:
         return [at for at, row in enumerate(self._rows[start:stop], start) if row.type in types]
 
     def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
-        rows = (row for row in self._rows[start:stop] if row.type in types)
-        return b"".join([(row.raw if isinstance(row, PackedRow) else _encode(row)) + b"\n" for row in rows])
+        rows = [row for row in self._rows[start:stop] if row.type in types]
+        texts = [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
+        # A payload that came in from outside may span lines; between values any white space is as good.
+        return b"".join([text.replace(b"\n", b" ") + b"\n" for text in texts])
 
 
 class EventLog(Sequence["Event"]):
