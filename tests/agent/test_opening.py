@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -9,8 +11,14 @@ import pytest
 
 from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
 from watchbell.agent.inbox import Inbox
+from watchbell.agent.opening import SLICE_EVENTS, Opening
+from watchbell.agent.takeups import TakeUps
 from watchbell.errors import CorruptLogError
-from watchbell.log.events import Draft, Event, Message, StepMark, TextBlock, TurnEnd, TurnStart
+from watchbell.log.blocks import decode_block
+from watchbell.log.codec import encode_rows
+from watchbell.log.eventlog import EventLog
+from watchbell.log.events import Draft, Event, Message, StepMark, TakeUp, TextBlock, TurnEnd, TurnStart
+from watchbell.log.session import Session, SessionHeader
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
 from watchbell.tools.function import tool
 
@@ -59,6 +67,44 @@ def test_opening_alone_writes_nothing() -> None:
         assert disk.events("s") == events
 
     run(main)
+
+
+def test_a_long_log_is_folded_like_a_short_one_while_others_go_on() -> None:
+    async def main() -> None:
+        log = EventLog()
+        for first in range(0, 12_000, 400):
+            events = [draft.at(first + k, 0) for k, draft in enumerate(unanswered(first))]
+            log.extend_rows(decode_block(encode_rows(events), first))
+        opening = Opening(Session(SessionHeader(id="s", created_at=0, delegation_depth=0), log, now_ms=int))
+        preparing = asyncio.create_task(opening.prepare())
+        passed = 0
+        while not preparing.done():
+            await asyncio.sleep(0)
+            passed += 1
+        assert passed > len(log) // SLICE_EVENTS - 1
+        inbox, take_ups = Inbox().advance(log), TakeUps().advance(log)
+        assert opening.inbox.next_step == inbox.next_step
+        assert opening.inbox.returned() == inbox.returned()
+        assert [message.text for message in inbox.next_step] == ["later"] * 30
+        assert opening.take_ups.due() == take_ups.due() == TakeUp("opens-0", 1)
+
+    asyncio.run(main())
+
+
+def unanswered(first: int) -> Iterator[Draft]:
+    """Yield 400 events: a turn that a reminder opened and a crash ended, and a message for later."""
+    opener, later = (
+        message(f"opens-{first}", RETAINED),
+        Message(f"{first}", "user", PERSON, (TextBlock("later"),)),
+    )
+    yield Inbox().insert([opener], "next-turn")
+    yield Draft("turn/start", TurnStart(first // 400 + 1))
+    yield Draft("agent/inbox/spliced", {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []})
+    yield Draft("user/message", opener, None, "append")
+    for _ in range(394):
+        yield Draft("session/title", "title")
+    yield Draft("turn/end", TurnEnd(first // 400 + 1, {"kind": "interrupted"}))
+    yield Inbox().insert([later], "next-step", 0)
 
 
 def test_the_end_of_the_seed_is_written_with_the_first_other_event() -> None:

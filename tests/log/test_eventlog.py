@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
+from watchbell.log.blocks import decode_block
+from watchbell.log.codec import decode_row, encode_rows
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.events import Draft, Event
 from watchbell.log.values import decode_json, encode_json
@@ -119,3 +123,34 @@ def test_what_is_appended_during_an_iteration_is_not_part_of_it() -> None:
             log.extend([event(len(log))])
             seen += 1
         assert seen == len(log) - seen
+
+
+@given(logs(), st.integers(0, 40), st.integers(1, 10))
+def test_slices_cut_all_that_is_left_into_pieces(
+    built: tuple[EventLog, list[Event]], start: int, least: int
+) -> None:
+    log, plain = built
+    stops = list(log.slices(start, least))
+    sizes = [stop - before for before, stop in pairwise([start, *stops])]
+    assert all(size == least for size in sizes[:-1])
+    assert sum(sizes) == max(len(plain) - start, 0)
+    assert all(0 < size <= least for size in sizes[-1:])
+
+
+def test_slices_end_where_a_stretch_ends_that_was_read() -> None:
+    log = EventLog()
+    for _ in range(6):
+        first = len(log)
+        log.extend_rows(decode_block(encode_rows([event(first + k) for k in range(4)]), first))
+    log.extend([event(24 + k) for k in range(5)])
+    assert list(log.slices(0, 1)) == [4, 8, 12, 16, 20, 24, 25, 26, 27, 28, 29]
+    assert list(log.slices(0, 5)) == [8, 16, 24, 29]
+    assert list(log.slices(6, 100)) == [29]
+    assert list(log.slices(29, 1)) == []
+
+
+def test_a_payload_that_spans_lines_is_one_line_among_others() -> None:
+    spanning = Draft("turn/start", Raw(b'{\n"turn":1,\n"turn":2\n}')).at(0, 0)
+    (text,) = EventLog([spanning, event(1)]).lines(frozenset({"turn/start"}))
+    assert [decode_row(line).seq for line in text[:-1].split(b"\n")] == [0, 1]
+    assert b'{ "turn":1, "turn":2 }' in text

@@ -26,6 +26,8 @@ from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
 from watchbell.log.eventlog import EventLog
 from watchbell.log.events import Draft, Event, Message, TextBlock
+from watchbell.log.session import Session, SessionHeader
+from watchbell.schedule.plugin import History
 from watchbell.schedule.recovery import derive_missing_dispatches
 from watchbell.schedule.state import ScheduleState
 from watchbell.testing import MemoryDisk, SimulatedClock
@@ -211,6 +213,17 @@ def test_one_dispatch_the_latest_makes_up_for_several_messages() -> None:
     later = "2026-12-01T00:11:00.000Z"
     messages = [Inbox().insert([_message(at)], "next-turn", 0) for at in (DUE, later, DUE)]
     assert _missing(_create(EVERY), *messages) == [("a", later)]
+
+
+def test_a_long_log_is_searched_with_the_state_of_its_end() -> None:
+    later = "2026-12-01T00:11:00.000Z"
+    filler = [Draft("session/title", "title")] * 5_000
+    entered = [Draft("user/message", _message(at), None, "append") for at in (DUE, later)]
+    drafts = [entered[0], *filler, _create(EVERY), *filler, entered[1], *filler]
+    log = EventLog(draft.at(seq, 0) for seq, draft in enumerate(drafts))
+    history = History(Session(SessionHeader(id="s", created_at=0, delegation_depth=0), log, now_ms=int))
+    asyncio.run(history.prepare())
+    assert [(d.id, d.accepted_at) for d in history.missing(Inbox())] == [("a", later)] == _missing(*drafts)
 
 
 def test_a_message_of_a_parent_proves_nothing_for_a_fork() -> None:

@@ -225,3 +225,20 @@ def test_a_line_over_the_limit_is_not_buffered_further() -> None:
     with pytest.raises(CorruptLogError, match="longer than"):
         list(read_plain(file, 2**40))  # pyright: ignore[reportArgumentType]
     assert file.given < MAX_ROW_BYTES + 4 * 2**20
+
+
+@pytest.mark.parametrize("length", [20, 255, 256, 257, 65_000, 65_791, 65_792, 100_000])
+@pytest.mark.parametrize("kind", ["like text", "like noise", "of one byte"])
+def test_small_frames_are_found_whatever_their_headers(length: int, kind: str) -> None:
+    noise = b"".join(sha256(b"%d" % k).hexdigest().encode() for k in range(length // 64 + 1))
+    text = {"like text": b"the build is green " * length, "like noise": noise, "of one byte": b"x" * length}
+    line = text[kind][: length - 1] + b"\n"
+    frames = [encode_frame(line), zstandard.ZstdCompressor(level=1, write_checksum=False).compress(line)]
+    data = b"".join(frames * 3)
+    parts = list(read_frames(io.BytesIO(data), len(data), together=True))
+    assert b"".join(part.lines for part in parts if isinstance(part, Part)) == line * 6
+    cut = data[:-1]
+    *whole, torn = read_frames(io.BytesIO(cut), len(cut), together=True)
+    assert torn == TornTail(len(data) - len(frames[1]), len(frames[1]) - 1)
+    lines = b"".join(part.lines for part in whole if isinstance(part, Part) and part.offset < torn.offset)
+    assert lines == line * 5

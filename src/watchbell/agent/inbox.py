@@ -6,7 +6,7 @@ whichever turn that is in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from watchbell.log.eventlog import EventLog
+    from watchbell.log.projection import WorkRow
 
 __all__ = ["Inbox", "Target"]
 
 Target = Literal["next-turn", "next-step"]
 _TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end"})
-_Row: TypeAlias = SplicedRow | EnteredRow | TurnStartRow | TurnEndRow
-_decoder = msgspec.json.Decoder(_Row)
+_decoder = msgspec.json.Decoder(SplicedRow | EnteredRow | TurnStartRow | TurnEndRow)
 
 
-class _Claim(msgspec.Struct):
+class _Claim(msgspec.Struct, gc=False):
     """A message that a turn took from its list but that has not entered the conversation."""
 
     message: Message
@@ -68,15 +68,36 @@ class Inbox:
         if self._watermark >= stop:
             return self
         for rows in read_rows(log, _TYPES, _decoder, self._watermark, stop):
-            for row in rows:
-                self._watermark = row.seq + 1
-                self._apply(row)
-        self._watermark = stop
+            self.fold(rows)
+        self.finish(stop)
+        return self
+
+    def fold(self, rows: Iterable[WorkRow]) -> None:
+        """Fold the next rows; `finish` has to follow before anything is asked.
+
+        Raises:
+            CorruptLogError: A splice does not fit the list that it changes.
+        """
+        claims = self._claims
+        for row in rows:
+            self._watermark = row.seq + 1
+            # `isinstance` takes several times as long for a struct's class.
+            if type(row) is SplicedRow:
+                self._splice(row)
+            elif type(row) is EnteredRow:
+                claims.pop(row.data.id, None)
+            elif type(row) is TurnStartRow:
+                self._turn = row.data.turn
+            elif claims and type(row) is TurnEndRow:
+                self._end_turn(is_loss=row.data.reason.is_loss)
+
+    def finish(self, stop: int) -> None:
+        """Note that all events before `stop` were folded or passed over."""
+        self._watermark = max(self._watermark, stop)
         for messages in self._lists.values():
             messages[:] = [message.complete() for message in messages]
         for claim in self._claims.values():
             claim.message = claim.message.complete()
-        return self
 
     def copy(self) -> Inbox:
         """Return an inbox that goes on from here by itself."""
@@ -131,16 +152,6 @@ class Inbox:
                 lost[claim.target].append(claim.message)
         return [self.insert(messages, target, 0) for target, messages in lost.items() if messages]
 
-    def _apply(self, row: _Row) -> None:
-        if isinstance(row, SplicedRow):
-            self._splice(row)
-        elif isinstance(row, EnteredRow):
-            self._claims.pop(row.data.id, None)
-        elif isinstance(row, TurnStartRow):
-            self._turn = row.data.turn
-        elif self._claims:
-            self._end_turn(is_loss=row.data.reason.is_loss)
-
     def _splice(self, row: SplicedRow) -> None:
         splice, claims = row.data, self._claims
         start, count = splice.start, splice.removed_count
@@ -151,9 +162,10 @@ class Inbox:
             )
         removed = messages[start : start + count]
         messages[start : start + count] = splice.inserted
-        for message in splice.inserted:
-            claims.pop(message.id, None)
-        if splice.outcome != "canceled":
+        if claims:
+            for message in splice.inserted:
+                claims.pop(message.id, None)
+        if removed and splice.outcome != "canceled":
             for message in removed:
                 claims.setdefault(message.id, _Claim(message, splice.target, self._turn))
 

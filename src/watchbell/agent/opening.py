@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.takeups import TakeUps
 from watchbell.log.events import Draft, EndSeed
+from watchbell.log.projection import WORK_TYPES, read_rows, work_decoder
 from watchbell.log.repair import close_open_turn
 from watchbell.log.transcript import TranscriptLength
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "fold_in_slices", "plan_opening"]
 
-SLICE_EVENTS = 5_000
-"""Most events that are folded before others get their turn: two or three milliseconds."""
+SLICE_EVENTS = 2_000
+"""About how many events are folded before others get their turn: a millisecond or two."""
 
 
 async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:
@@ -33,12 +34,11 @@ async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], obj
         advances: Each folds as far as the seq that it gets.
         start: How far they are already.
     """
-    length = len(log)
-    for at in range(start, length, SLICE_EVENTS):
-        if at > start:
+    for number, stop in enumerate(log.slices(start, SLICE_EVENTS)):
+        if number:
             await asyncio.sleep(0)
         for advance in advances:
-            advance(log, min(at + SLICE_EVENTS, length))
+            advance(log, stop)
 
 
 class Opening:
@@ -54,6 +54,7 @@ class Opening:
         self.session = session
         self.inbox = Inbox(session.header.owned_from)
         self.take_ups = TakeUps(session.header.owned_from)
+        self._folded = session.header.owned_from
 
     async def prepare(self) -> None:
         """Fold what the session has.
@@ -61,8 +62,16 @@ class Opening:
         Raises:
             CorruptLogError: An event that this depends on, or that the conversation does, cannot be read.
         """
-        length = TranscriptLength()
-        await fold_in_slices(self.session.events, self.inbox.advance, self.take_ups.advance, length.advance)
+        await fold_in_slices(self.session.events, self._fold_work, TranscriptLength().advance)
+        self.inbox.finish(self._folded)
+        self.take_ups.finish(self._folded)
+
+    def _fold_work(self, log: EventLog, stop: int) -> None:
+        # They share many rows, which so are decoded once.
+        for rows in read_rows(log, WORK_TYPES, work_decoder, self._folded, stop):
+            self.inbox.fold(rows)
+            self.take_ups.fold(rows, log)
+        self._folded = max(self._folded, stop)
 
 
 def plan_opening(session: Session, inbox: Inbox | None = None) -> list[Draft]:

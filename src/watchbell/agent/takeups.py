@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,8 +11,11 @@ from watchbell.log.projection import TakeUpRow, TurnEndRow, TurnStartRow, read_r
 from watchbell.log.surface import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from watchbell.log.eventlog import EventLog
     from watchbell.log.events import Event
+    from watchbell.log.projection import WorkRow
 
 __all__ = ["MAX_TAKE_UPS", "TakeUps"]
 
@@ -20,8 +23,7 @@ MAX_TAKE_UPS = 3
 """How often a message's unanswered turn is taken up again."""
 
 _TYPES = frozenset({"turn/start", "turn/end", "watchbell/take-up"})
-_Row: TypeAlias = TakeUpRow | TurnStartRow | TurnEndRow
-_decoder = msgspec.json.Decoder(_Row)
+_decoder = msgspec.json.Decoder(TurnStartRow | TurnEndRow | TakeUpRow)
 
 
 class TakeUps:
@@ -49,11 +51,32 @@ class TakeUps:
         if self._watermark >= stop:
             return self
         for rows in read_rows(log, _TYPES, _decoder, self._watermark, stop):
-            for row in rows:
-                self._watermark = row.seq + 1
-                self._apply(log, row)
-        self._watermark = stop
+            self.fold(rows, log)
+        self.finish(stop)
         return self
+
+    def fold(self, rows: Iterable[WorkRow], log: EventLog) -> None:
+        """Fold the next rows of `log`.
+
+        Raises:
+            CorruptLogError: An event of a turn is malformed.
+        """
+        for row in rows:
+            if type(row) is TurnStartRow:
+                self._begin_turn(row.seq)
+            elif type(row) is TurnEndRow:
+                self._end_turn(log, row)
+            elif type(row) is TakeUpRow:
+                message_id = row.data.message_id
+                self._taken_up = message_id, row.seq
+                self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
+            else:
+                continue
+            self._watermark = row.seq + 1
+
+    def finish(self, stop: int) -> None:
+        """Note that all events before `stop` were folded or passed over."""
+        self._watermark = max(self._watermark, stop)
 
     def due(self) -> TakeUp | None:
         """Return the take-up that comes next, None when no turn has to be taken up."""
@@ -63,24 +86,20 @@ class TakeUps:
                 return TakeUp(message_id, attempts + 1)
         return None
 
-    def _apply(self, log: EventLog, row: _Row) -> None:
-        if isinstance(row, TurnStartRow):
-            self._turn_start = row.seq
-            if self._taken_up is not None and self._taken_up[1] != row.seq - 1:
-                self._taken_up = None  # torn off its turn by a crash
-        elif isinstance(row, TurnEndRow):
-            start, taken_up = self._turn_start, self._taken_up
-            self._turn_start = self._taken_up = None
-            reason = row.data.reason
-            unanswered = reason.is_loss or reason.is_uncertainty
-            if start is not None and (taken_up is not None or unanswered):
-                self._end_turn(list(log.span(start, row.seq)), taken_up, unanswered=unanswered)
-        else:
-            message_id = row.data.message_id
-            self._taken_up = message_id, row.seq
-            self._attempts[message_id] = self._attempts.get(message_id, 0) + 1
+    def _begin_turn(self, seq: int) -> None:
+        self._turn_start = seq
+        if self._taken_up is not None and self._taken_up[1] != seq - 1:
+            self._taken_up = None  # torn off its turn by a crash
 
-    def _end_turn(self, events: list[Event], taken_up: tuple[str, int] | None, *, unanswered: bool) -> None:
+    def _end_turn(self, log: EventLog, row: TurnEndRow) -> None:
+        start, taken_up = self._turn_start, self._taken_up
+        self._turn_start = self._taken_up = None
+        reason = row.data.reason
+        unanswered = reason.is_loss or reason.is_uncertainty
+        if start is not None and (taken_up is not None or unanswered):
+            self._judge(list(log.span(start, row.seq)), taken_up, unanswered=unanswered)
+
+    def _judge(self, events: list[Event], taken_up: tuple[str, int] | None, *, unanswered: bool) -> None:
         try:
             message_id = _opener(events) if taken_up is None else taken_up[0]
             if message_id is None:

@@ -79,7 +79,7 @@ class TimeContextPlugin:
         log = agent.session.events
         start, given = self._given.get(agent.session, (0, None))
         for lines in log.lines(_ENTERED, start):
-            for line in lines:
+            for line in lines[:-1].split(b"\n"):
                 if TIME_ZONE_KEY.encode() in line:
                     event = decode_row(line)
                     zone = self._zone_in(surface_message(event)) if isinstance(event, Event) else None

@@ -7,13 +7,12 @@ reads it. So a long log costs hardly more memory than its text.
 from __future__ import annotations
 
 import re
-import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate
-from typing import Annotated, Any, Literal
+from itertools import accumulate, compress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -28,16 +27,12 @@ from watchbell.log.values import MAX_NESTING, nesting_depth
 __all__ = ["Block", "decode_block"]
 
 
-class _Codes(dict[str, int]):
-    """Numbers for the types of rows, so that a row's type takes one byte."""
-
-    def __missing__(self, name: str) -> int:
-        return _OTHER
-
-
+# Numbers for the types of rows, so that a row's type takes one byte.
 _PACKED, _OTHER = 0, 255
-_CODES = _Codes({name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)})
+_CODES = {name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)}
 _CODES.update(dict.fromkeys(PACKED_TYPES, _PACKED))
+
+_RUN = re.compile(rb"\x01+")  # of rows, in the marks that tell them from others
 
 _decode_event = msgspec.json.Decoder(Event).decode
 
@@ -48,31 +43,36 @@ class Block:
     Args:
         lines: The rows, each with its line end (LF).
         codes: A number for each row's type.
-        others: The types that have no number of their own, by the number of their row.
-        ends: Where each row ends in `lines`, counted without the line ends.
+        begins: Where each row begins in `lines`, and where they end, counted without the line ends.
         starts: Seq of the first event of each row, and of the event after the block.
+        others: The types that have no number of their own, by the number of their row.
+        may_replace: Whether an event may replace messages of the transcript, not only add one.
 
     Attributes:
         first: Seq of its first event.
         length: Number of its events.
+        may_replace: As it was given.
     """
 
-    __slots__ = ("_codes", "_ends", "_lines", "_others", "_starts", "first", "length")
+    __slots__ = ("_begins", "_codes", "_lines", "_others", "_starts", "first", "length", "may_replace")
 
     def __init__(
         self,
         lines: bytes,
         codes: bytes,
-        others: Mapping[int, str],
-        ends: Iterable[int],
+        begins: Iterable[int],
         starts: Sequence[int],
+        others: Mapping[int, str],
+        *,
+        may_replace: bool,
     ) -> None:
+        self.may_replace = may_replace
         self.first = starts[0]
         self.length = starts[-1] - self.first
         self._lines = lines
         self._codes = codes
         self._others = others
-        self._ends = array("I" if len(lines) < 2**32 else "Q", ends)
+        self._begins = array("I" if len(lines) < 2**32 else "Q", begins)
         # Without a packed row, row k begins at event k.
         self._starts = None if isinstance(starts, range) else array("Q", starts)
 
@@ -92,12 +92,8 @@ class Block:
 
     def line(self, number: int) -> bytes:
         """The text of row `number`, without its line end."""
-        return self.lines((number,))[0]
-
-    def lines(self, numbers: Sequence[int]) -> list[bytes]:
-        """The texts of some rows."""
-        ends, text = self._ends, self._lines
-        return [text[ends[at - 1] + at if at else 0 : ends[at] + at] for at in numbers]
+        begins = self._begins
+        return self._lines[begins[number] + number : begins[number + 1] + number]
 
     def start_of(self, number: int) -> int:
         """Seq of the first event of row `number`; behind the last row, of the event after the block."""
@@ -109,40 +105,51 @@ class Block:
 
     def find(self, types: frozenset[str], start: int, stop: int) -> list[int]:
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
-        found = _find(_pattern_of(types), self._codes, start, stop)
+        marks = self._marks(types)
+        return list(compress(range(start, stop), marks[start:stop])) if 1 in marks else []
+
+    def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
+        """The text of those rows, each with its line end."""
+        text, begins = self._lines, self._begins
+        spans = [match.span() for match in _RUN.finditer(self._marks(types), start, stop)]
+        if spans == [(0, len(self))]:
+            return text
+        return b"".join([text[begins[first] + first : begins[end] + end] for first, end in spans])
+
+    def _marks(self, types: frozenset[str]) -> bytes:
+        """A byte for each row: 1 for one of `types`, 0 for any other."""
+        marks = self._codes.translate(_marks_of(types))
         if self._others:
-            more = [at for at, name in self._others.items() if name in types and start <= at < stop]
-            return sorted(found + more) if more else found
-        return found
+            changed = bytearray(marks)
+            for number, name in self._others.items():
+                changed[number] = name in types
+            return bytes(changed)
+        return marks
 
 
 @cache
-def _pattern_of(types: frozenset[str]) -> re.Pattern[bytes] | None:
+def _marks_of(types: frozenset[str]) -> bytes:
+    """The table that `bytes.translate` needs to tell rows of `types` from others."""
     codes = {_CODES[name] for name in types if name in _CODES}
     if "assistant/chunk" in types:
         codes.add(_PACKED)
-    return _codes_pattern(bytes(codes)) if codes else None
-
-
-@cache
-def _codes_pattern(codes: bytes) -> re.Pattern[bytes]:
-    return re.compile(b"[%b]" % re.escape(codes))
-
-
-def _find(
-    pattern: re.Pattern[bytes] | None, codes: bytes, start: int = 0, stop: int = sys.maxsize
-) -> list[int]:
-    return [] if pattern is None else [match.start() for match in pattern.finditer(codes, start, stop)]
+    return bytes(code in codes for code in range(256))
 
 
 # --- rows, checked many at a time ------------------------------------------------------------------------
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
-_PACKED_CODE = _codes_pattern(bytes([_PACKED]))
-_ENTERED_CODE = _pattern_of(frozenset({"user/message"}))
-_HOLDER_CODES = _pattern_of(frozenset(MESSAGE_TYPES - {"user/message"}))
+_PACKED_MARKS = _marks_of(PACKED_TYPES)
+_ENTERED_MARKS = _marks_of(frozenset({"user/message"}))
+_HOLDER_MARKS = _marks_of(MESSAGE_TYPES - {"user/message"})
 _ABSENT = -(2**63)
 _LONGEST_USUAL = MAX_VALUES  # shorter rows cannot hold as many values as `decode_row` refuses
+
+
+if TYPE_CHECKING:
+    _UsualType = str
+else:
+    _UsualType = Literal[tuple(sorted(_CODES))]  # one object for each, whose hash is known
 
 
 class _Envelope(
@@ -154,7 +161,7 @@ class _Envelope(
 ):
     """A row as nearly all are. What it leaves out, and what a packed row has instead, shows by the length."""
 
-    type: str
+    type: _UsualType
     seq: int = _ABSENT
     time: Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] = _ABSENT
     raw: Raw
@@ -196,11 +203,12 @@ def decode_block(lines: bytes, next_seq: int) -> Block:
         return block
     rows = decode_rows(lines, next_seq)
     lines = lines.replace(b"\r\n", b"\n")
-    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES[row.type] for row in rows])
-    others = {at: rows[at].type for at in _find(_codes_pattern(bytes([_OTHER])), codes)}
+    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES.get(row.type, _OTHER) for row in rows])
+    others = {at: rows[at].type for at, code in enumerate(codes) if code == _OTHER}
     counts = [row.count if isinstance(row, PackedRow) else 1 for row in rows]
+    begins = accumulate(map(len, lines.split(b"\n")[:-1]), initial=0)
     starts = list(accumulate(counts, initial=next_seq))
-    return Block(lines, codes, others, accumulate(map(len, lines.split(b"\n")[:-1])), starts)
+    return Block(lines, codes, begins, starts, others, may_replace=True)
 
 
 def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
@@ -208,52 +216,67 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
     texts = lines.split(b"\n")
     texts.pop()
     lengths = list(map(len, texts))
-    if max(lengths) > _LONGEST_USUAL:
+    longest = max(lengths)
+    if longest > _LONGEST_USUAL:
         return None
     try:
         if not lines.isascii():
             lines.decode()
         rows: list[Any] = _decode_envelopes(lines)
-        codes = bytes(map(_CODES.__getitem__, [row.type for row in rows]))
-        packed = _find(_PACKED_CODE, codes)
-        if len(rows) != len(texts) or _OTHER in codes or not _are_usual(rows, codes, len(packed)):
+        codes = bytes([_CODES[row.type] for row in rows])
+        if len(rows) != len(texts) or not _are_usual(rows, codes):
             return None
-        starts: Sequence[int] = range(next_seq, next_seq + len(rows) + 1)
-        if packed:
-            counts = [1] * len(rows)
-            for at, run in zip(packed, decode_runs(b"\n".join([texts[at] for at in packed])), strict=True):
-                rows[at], counts[at] = run, run.count
-            starts = list(accumulate(counts, initial=next_seq))
+        starts = _replace_packed(rows, codes, texts, next_seq)
         # Encoded again they are the same to the byte: each line is one row, and says nothing twice.
         is_same = _encode_lines(rows) == lines and [row.seq for row in rows] == list(starts[:-1])
     except (ValueError, RecursionError):
         return None  # msgspec's errors are ValueErrors, too
-    if not is_same or (max(lengths) > SUSPICIOUS_LENGTH and not _are_sane(texts)):
+    if not is_same or (longest > SUSPICIOUS_LENGTH and not _are_sane(texts)):
         return None
-    return Block(lines, codes, {}, accumulate(lengths), starts)
+    begins = accumulate(lengths, initial=0)
+    return Block(lines, codes, begins, starts, {}, may_replace=False)  # the usual is `"append"`
 
 
-def _are_usual(rows: Sequence[_Envelope], codes: bytes, packed: int) -> bool:
-    """Whether rows of known types are what `decode_row` takes, as far as their envelopes show it.
+def _are_usual(rows: Sequence[_Envelope], codes: bytes) -> bool:
+    """Whether rows are what `decode_row` takes, as far as their envelopes show it.
 
     Args:
         rows: The rows; of packed ones more has to be looked at.
         codes: The numbers of their types.
-        packed: How many are packed.
 
     Raises:
         ValueError: One is not.
     """
-    if [row.time for row in rows].count(_ABSENT) != packed:
+    if [row.time for row in rows].count(_ABSENT) != codes.count(_PACKED):
         return False
     surfaces = [row for row in rows if row.surface_op is not UNSET or row.source_event_seqs is not UNSET]
     for row in surfaces:
         if row.type not in SURFACE_TYPES or (row.source_event_seqs == [] and row.type != "assistant/message"):
             return False
     # Each message has an id; of what this refuses, `decode_row` finds out why.
-    _decode_identified(b"\n".join([rows[at].raw for at in _find(_ENTERED_CODE, codes)]))
-    _decode_holders(b"\n".join([rows[at].raw for at in _find(_HOLDER_CODES, codes)]))
+    for decode, marks in ((_decode_identified, _ENTERED_MARKS), (_decode_holders, _HOLDER_MARKS)):
+        decode(b"\n".join([row.raw for row in compress(rows, codes.translate(marks))]))
     return True
+
+
+def _replace_packed(rows: list[Any], codes: bytes, texts: Sequence[bytes], next_seq: int) -> Sequence[int]:
+    """Put what packed rows hold in their place.
+
+    Returns:
+        Seq of the first event of each row, and of the event after them, if the first is `next_seq`.
+
+    Raises:
+        ValueError: A packed row is unusual.
+    """
+    marks = codes.translate(_PACKED_MARKS)
+    packed = b"\n".join(compress(texts, marks))
+    if not packed:
+        return range(next_seq, next_seq + len(rows) + 1)
+    numbers = compress(range(len(rows)), marks)
+    counts = [1] * len(rows)
+    for number, run, count in zip(numbers, *decode_runs(packed), strict=True):
+        rows[number], counts[number] = run, count
+    return list(accumulate(counts, initial=next_seq))
 
 
 def _are_sane(texts: Sequence[bytes]) -> bool:

@@ -56,14 +56,15 @@ class Rows(Protocol):
     first: int
     length: int
 
+    @property
+    def may_replace(self) -> bool:
+        """Whether an event may replace messages of the transcript, not only add one."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, number: int, /) -> Event | PackedRow:
         """Row `number`, from 0."""
-        ...
-
-    def lines(self, numbers: Sequence[int], /) -> list[bytes]:
-        """The texts of some rows, without line ends."""
         ...
 
     def row_of(self, seq: int) -> int:
@@ -74,11 +75,17 @@ class Rows(Protocol):
         """Numbers of the rows of `types` with `start <= number < stop`, in order."""
         ...
 
+    def lines(self, types: frozenset[str], start: int, stop: int, /) -> bytes:
+        """The text of those rows, each with its line end."""
+        ...
+
 
 class _Appended:
     """Rows that are objects already: what was appended since the log was read."""
 
     __slots__ = ("_packed", "_rows", "_starts", "first", "length")
+
+    may_replace = True
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -105,15 +112,17 @@ class _Appended:
     def __getitem__(self, number: int) -> Event | PackedRow:
         return self._rows[number]
 
-    def lines(self, numbers: Sequence[int]) -> list[bytes]:
-        rows = [self._rows[number] for number in numbers]
-        return [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
-
     def row_of(self, seq: int) -> int:
         return bisect_right(self._starts, seq) - 1 if self._packed else seq - self.first
 
     def find(self, types: frozenset[str], start: int, stop: int) -> Sequence[int]:
         return [at for at, row in enumerate(self._rows[start:stop], start) if row.type in types]
+
+    def lines(self, types: frozenset[str], start: int, stop: int) -> bytes:
+        rows = [row for row in self._rows[start:stop] if row.type in types]
+        texts = [row.raw if isinstance(row, PackedRow) else _encode(row) for row in rows]
+        # A payload that came in from outside may span lines; between values any white space is as good.
+        return b"".join([text.replace(b"\n", b" ") + b"\n" for text in texts])
 
 
 class EventLog(Sequence["Event"]):
@@ -208,17 +217,48 @@ class EventLog(Sequence["Event"]):
             for number in reversed(part.find(types, low, high)):
                 yield from reversed(_events(part[number], start, self._length))
 
-    def lines(self, types: frozenset[str], start: int = 0, stop: int | None = None) -> Iterator[list[bytes]]:
-        """Iterate over the texts of the rows of `types` with `start <= seq < stop`, many at a time.
+    def lines(
+        self, types: frozenset[str], start: int = 0, stop: int | None = None, *, replacing: bool = False
+    ) -> Iterator[bytes]:
+        """Iterate over the text of the rows of `types` with `start <= seq < stop`, many rows at a time.
 
-        No packed row may be among them: `assistant/chunk` is not asked for here.
+        Each row has its line end. No packed row may be among them: `assistant/chunk` is not asked for here.
+        With `replacing`, stretches are left out of which no event replaces messages of the transcript.
         """
-        for part, low, high in self._stretches(
-            start, self._length if stop is None else min(stop, self._length)
-        ):
-            numbers = part.find(types, low, high)
-            if numbers:
-                yield part.lines(numbers)
+        stop = self._length if stop is None else min(stop, self._length)
+        for part, low, high in self._stretches(start, stop):
+            if not replacing or part.may_replace:
+                lines = part.lines(types, low, high)
+                if lines:
+                    yield lines
+
+    def count_rows(self, types: frozenset[str], start: int, stop: int) -> int:
+        """Count the rows of `types` with `start <= seq < stop`, without reading them."""
+        stop = min(stop, self._length)
+        return sum(len(part.find(types, low, high)) for part, low, high in self._stretches(start, stop))
+
+    def slices(self, start: int, least: int) -> Iterator[int]:
+        """Cut the events from `start` on into pieces, where stretches end that were read.
+
+        Args:
+            start: Where the first piece begins.
+            least: Fewest events of a piece but the last one. It has a stretch more at most.
+
+        Yields:
+            Seq of the event after each piece.
+        """
+        end = self._length
+        for part in tuple(self._parts):
+            part_end = min(part.first + part.length, end)
+            if isinstance(part, _Appended):
+                while part_end - start > least:
+                    start += least
+                    yield start
+            elif least <= part_end - start and part_end < end:
+                start = part_end
+                yield start
+        if start < end:
+            yield end
 
     def prefix(self, length: int) -> EventLog:
         """Return a log of its own with the first `length` events."""

@@ -41,24 +41,24 @@ MAX_USUAL = 2**42
 _Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
 
 
-class _Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Run(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     turn: _Count
     step: _Count
     index: _Count
     dt: list[int]
 
 
-class _TextRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _TextRun(_Run, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     texts: list[str]
 
 
-class _CallRun(_Run, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _CallRun(_Run, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     id: str
     name: str | UnsetType = UNSET
     args: list[str]
 
 
-class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+class _Packed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
     seq0: _Count
     time0: int
     data: _Run
@@ -74,15 +74,15 @@ class _Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return self.seq0
 
 
-class _TextChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="text-chunks"):
+class _TextChunks(_Packed, frozen=True, gc=False, forbid_unknown_fields=True, tag="text-chunks"):
     data: _TextRun
 
 
-class _ReasoningChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="reasoning-chunks"):
+class _ReasoningChunks(_Packed, frozen=True, gc=False, forbid_unknown_fields=True, tag="reasoning-chunks"):
     data: _TextRun
 
 
-class _CallChunks(_Packed, frozen=True, forbid_unknown_fields=True, tag="tool-call-chunks"):
+class _CallChunks(_Packed, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool-call-chunks"):
     data: _CallRun
 
 
@@ -151,23 +151,26 @@ def decode_packed(line: bytes) -> PackedRow | None:
     return PackedRow(chunks.seq0, len(chunks.data.dt) + 1, line, unpack)
 
 
-def decode_runs(lines: bytes) -> Sequence[PackedChunks]:
+def decode_runs(lines: bytes) -> tuple[Sequence[PackedChunks], Sequence[int]]:
     """Decode packed rows, many at a time; encoding them again shows whether a key stands there twice.
+
+    Returns:
+        The rows, and how many events each stands for.
 
     Raises:
         msgspec.DecodeError: They have to be looked at one by one, by `decode_packed`.
     """
     rows = _decoder.decode_lines(lines)
     datas = [row.data for row in rows]
-    counts = [len(data.dt) + 1 for data in datas]
+    gaps = [data.dt for data in datas]
+    counts = [len(dt) + 1 for dt in gaps]
     if counts != [len(data.args if isinstance(data, _CallRun) else data.texts) for data in datas]:
         raise msgspec.DecodeError("members and gaps do not match")
-    gaps = list(chain.from_iterable([data.dt for data in datas]))
     times = [row.time0 for row in rows]
-    extremes = (min(gaps, default=0), max(gaps, default=0), min(times), max(times), rows[-1].seq0)
-    if max(map(abs, extremes)) > MAX_USUAL or max(counts) > MAX_RUN:
+    every = [*chain.from_iterable(gaps), *times, rows[-1].seq0]
+    if max(every) > MAX_USUAL or min(every) < -MAX_USUAL or max(counts) > MAX_RUN:
         raise msgspec.DecodeError("a row is very long, or a number very large")
-    return rows
+    return rows, counts
 
 
 def _check_counts(lists: _Lists) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
 __all__ = [
+    "WORK_TYPES",
     "AnswerRow",
     "AnyRow",
     "EnteredMessageRow",
@@ -27,7 +28,9 @@ __all__ = [
     "TakeUpRow",
     "TurnEndRow",
     "TurnStartRow",
+    "WorkRow",
     "read_rows",
+    "work_decoder",
 ]
 
 T = TypeVar("T", bound="AnyRow")
@@ -63,7 +66,7 @@ class TurnStartRow(_Row, frozen=True, gc=False, tag="turn/start"):
     data: _TurnNumber
 
 
-class Reason(msgspec.Struct, frozen=True):
+class Reason(msgspec.Struct, frozen=True, gc=False):
     """Why a turn ended, with what some kinds say besides."""
 
     kind: str
@@ -73,27 +76,25 @@ class Reason(msgspec.Struct, frozen=True):
     @property
     def is_loss(self) -> bool:
         """Whether the program ended before the turn did."""
-        match self.kind, self.reason:
-            case ("interrupted", _) | ("aborted", {"kind": "disposed"}):
-                return True
-            case _:
-                return False
+        if self.kind == "interrupted":
+            return True
+        return self.kind == "aborted" and _names(self.reason, "kind", "disposed")
 
     @property
     def is_uncertainty(self) -> bool:
         """Whether the barrier before the model's call failed."""
-        match self.kind, self.error:
-            case "error", {"code": "PERSISTENCE_UNCERTAIN"}:
-                return True
-            case _:
-                return False
+        return self.kind == "error" and _names(self.error, "code", "PERSISTENCE_UNCERTAIN")
 
 
-class _TurnReason(msgspec.Struct, frozen=True):
+def _names(value: Any, key: str, name: str) -> bool:
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get(key) == name
+
+
+class _TurnReason(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
 
 
-class TurnEndRow(_Row, frozen=True, tag="turn/end"):
+class TurnEndRow(_Row, frozen=True, gc=False, tag="turn/end"):
     """A turn ended."""
 
     data: _TurnReason
@@ -109,7 +110,7 @@ class EnteredRow(_Row, frozen=True, gc=False, tag="user/message"):
     data: _Identified
 
 
-class _Splice(msgspec.Struct, frozen=True, rename="camel"):
+class _Splice(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     target: Literal["next-turn", "next-step"]
     start: int
     inserted: list[Message]
@@ -117,13 +118,13 @@ class _Splice(msgspec.Struct, frozen=True, rename="camel"):
     outcome: str | None = None
 
 
-class SplicedRow(_Row, frozen=True, tag="agent/inbox/spliced"):
+class SplicedRow(_Row, frozen=True, gc=False, tag="agent/inbox/spliced"):
     """A pending list changed; the messages' blocks are plain values yet (see `Message.complete`)."""
 
     data: _Splice
 
 
-class EnteredMessageRow(_Row, frozen=True, rename="camel", tag="user/message"):
+class EnteredMessageRow(_Row, frozen=True, gc=False, rename="camel", tag="user/message"):
     """A message of a person, a plugin or a program; its blocks are plain values yet."""
 
     data: Message
@@ -135,11 +136,11 @@ class EnteredMessageRow(_Row, frozen=True, rename="camel", tag="user/message"):
         return self.data
 
 
-class _Holder(msgspec.Struct, frozen=True):
+class _Holder(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class _MessageRow(_Row, frozen=True, rename="camel"):
+class _MessageRow(_Row, frozen=True, gc=False, rename="camel"):
     data: _Holder
     surface_op: Any = "append"
 
@@ -149,11 +150,11 @@ class _MessageRow(_Row, frozen=True, rename="camel"):
         return self.data.message
 
 
-class AnswerRow(_MessageRow, frozen=True, rename="camel", tag="assistant/message"):
+class AnswerRow(_MessageRow, frozen=True, gc=False, rename="camel", tag="assistant/message"):
     """An answer; its blocks are plain values yet."""
 
 
-class ResultRow(_MessageRow, frozen=True, rename="camel", tag="tool/result"):
+class ResultRow(_MessageRow, frozen=True, gc=False, rename="camel", tag="tool/result"):
     """What a call gave; its blocks are plain values yet."""
 
 
@@ -167,8 +168,21 @@ class TakeUpRow(_Row, frozen=True, gc=False, tag="watchbell/take-up"):
     data: _TakenUp
 
 
+WorkRow: TypeAlias = SplicedRow | EnteredRow | TurnStartRow | TurnEndRow | TakeUpRow
+"""What tells which work waits for an agent."""
+
+WORK_TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end", "watchbell/take-up"})
+work_decoder = msgspec.json.Decoder(WorkRow)
+
+
 def read_rows(
-    log: EventLog, types: frozenset[str], decoder: msgspec.json.Decoder[T], start: int, stop: int
+    log: EventLog,
+    types: frozenset[str],
+    decoder: msgspec.json.Decoder[T],
+    start: int,
+    stop: int,
+    *,
+    replacing: bool = False,
 ) -> Iterator[Sequence[T]]:
     """Read the rows of `types` with `start <= seq < stop`.
 
@@ -178,6 +192,7 @@ def read_rows(
         decoder: Decodes one row.
         start: Seq of the first event.
         stop: Seq of the event after the last one.
+        replacing: Whether stretches are left out of which no event replaces messages of the transcript.
 
     Yields:
         Some rows at a time, in order.
@@ -185,11 +200,11 @@ def read_rows(
     Raises:
         CorruptLogError: A payload has another shape than its type's.
     """
-    for lines in log.lines(types, start, stop):
+    for lines in log.lines(types, start, stop, replacing=replacing):
         try:
-            yield decoder.decode_lines(b"\n".join(lines))
+            yield decoder.decode_lines(lines)
         except (ValueError, RecursionError):
-            yield from ([_decode(line, decoder)] for line in lines)
+            yield from ([_decode(line, decoder)] for line in lines[:-1].split(b"\n"))
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:

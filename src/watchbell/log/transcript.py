@@ -82,12 +82,19 @@ class TranscriptLength:
         """
         stop = len(log) if stop is None else min(stop, len(log))
         if self._watermark < stop:
-            for rows in read_rows(log, SURFACE_TYPES, _length_decoder, self._watermark, stop):
+            for rows in read_rows(log, SURFACE_TYPES, _length_decoder, self._watermark, stop, replacing=True):
                 for row in rows:
+                    self._pass_to(log, row.seq)
                     start, end = _replaced(row.seq, row.surface_op, self._length)
                     self._length += 1 - (end - start)
-            self._watermark = stop
+                    self._watermark = row.seq + 1
+            self._pass_to(log, stop)
         return self
+
+    def _pass_to(self, log: EventLog, stop: int) -> None:
+        """Count what was not read, as it only appends."""
+        self._length += log.count_rows(SURFACE_TYPES, self._watermark, stop)
+        self._watermark = stop
 
 
 def _replaced(seq: int, operation: Any, length: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -109,8 +110,11 @@ class History:
     async def prepare(self) -> None:
         """Read what is there, in slices; what follows is read in `missing`."""
         with suppress(ScheduleLogError):  # it comes again whenever the state is asked
-            await fold_in_slices(self._session.events, self.state.advance)
-            await fold_in_slices(self._session.events, self._missing.advance)
+            log = self._session.events
+            await fold_in_slices(log, self.state.advance, self._missing.survey)
+            for start, stop in self._missing.take_spots():
+                await asyncio.sleep(0)
+                self._missing.look(log, start, stop)
 
     def missing(self, inbox: Inbox) -> list[Dispatch]:
         """Return the dispatches that a crash tore off their messages; none of an invalid history."""

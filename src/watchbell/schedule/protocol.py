@@ -33,9 +33,11 @@ __all__ = [
     "Change",
     "ChangeRow",
     "Create",
+    "CreateLine",
     "Delete",
     "Delivery",
     "Dispatch",
+    "DispatchLine",
     "Ending",
     "EveryRecord",
     "Record",
@@ -73,16 +75,17 @@ WHITE_SPACE = (
 """ECMAScript's white space and line ends, with U+FEFF; `str.strip` alone would take more."""
 
 _DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+_TRIMMED_ID = "an id is not empty and has no white space around it"
 _WRITTEN = "an instant is written YYYY-MM-DDTHH:mm:ss.sssZ"
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT = re.compile(_DAY.pattern + r"T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-_DAYS_KEPT = 4096
-# The rest of an instant in pieces: looking them up is several times as fast as reading their digits.
-_MINUTE_TEXTS = [f"T{hour:02}:{minute:02}:" for hour in range(24) for minute in range(60)]
-_SECOND_TEXTS = [f"{second:02}." for second in range(60)]
+_DAYS_KEPT = _HOURS_KEPT = 4096
+# An instant in pieces: looking them up is several times as fast as reading their digits.
+_HOUR_TEXTS = [f"T{hour:02}" for hour in range(24)]
+_SECOND_TEXTS = [f":{minute:02}:{second:02}." for minute in range(60) for second in range(60)]
 _MILLI_TEXTS = [f"{milli:03}Z" for milli in range(1000)]
-_MINUTES = {text: 60_000 * minute for minute, text in enumerate(_MINUTE_TEXTS)}
 _SECONDS = {text: 1000 * second for second, text in enumerate(_SECOND_TEXTS)}
 _MILLIS = {text: milli for milli, text in enumerate(_MILLI_TEXTS)}
 
@@ -104,7 +107,7 @@ def decode_instant(text: str) -> int:
         ValueError: The text is not canonical, or the calendar has no such instant.
     """
     try:
-        return _decode_day(text[:10]) + _MINUTES[text[10:17]] + _SECONDS[text[17:20]] + _MILLIS[text[20:]]
+        return _HOURS[text[:13]] + _SECONDS[text[13:20]] + _MILLIS[text[20:]]
     except KeyError:
         if _INSTANT.fullmatch(text) is None:
             raise ValueError(_WRITTEN) from None
@@ -120,16 +123,27 @@ def render_instant(instant_ms: int) -> str:
     if not MIN_INSTANT_MS <= instant_ms <= MAX_INSTANT_MS:
         raise ValueError(f"{instant_ms} ms is outside the years 0001 to 9999")
     days, rest = divmod(instant_ms, _DAY_MS)
-    minutes, rest = divmod(rest, 60_000)
+    hours, rest = divmod(rest, _HOUR_MS)
     seconds, millis = divmod(rest, 1000)
-    return _render_day(days) + _MINUTE_TEXTS[minutes] + _SECOND_TEXTS[seconds] + _MILLI_TEXTS[millis]
+    return _render_day(days) + _HOUR_TEXTS[hours] + _SECOND_TEXTS[seconds] + _MILLI_TEXTS[millis]
 
 
-@lru_cache(_DAYS_KEPT)
-def _decode_day(text: str) -> int:
-    if _DAY.fullmatch(text) is None:
-        raise ValueError(_WRITTEN)
-    return (date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL) * _DAY_MS
+class _Hours(dict[str, int]):
+    """Epoch milliseconds of hours, `YYYY-MM-DDTHH`, those that were asked for lately."""
+
+    def __missing__(self, text: str) -> int:
+        if _DAY.match(text) is None:
+            raise ValueError(_WRITTEN)
+        days = date.fromisoformat(text[:10]).toordinal() - _EPOCH_ORDINAL
+        instant_ms = days * _DAY_MS + _HOUR_TEXTS_MS[text[10:]]
+        if len(self) >= _HOURS_KEPT:
+            self.clear()
+        self[text] = instant_ms
+        return instant_ms
+
+
+_HOUR_TEXTS_MS = {text: hour * _HOUR_MS for hour, text in enumerate(_HOUR_TEXTS)}
+_HOURS = _Hours()
 
 
 @lru_cache(_DAYS_KEPT)
@@ -146,13 +160,6 @@ class _Record(
     prompt: str
     scheduled_at: str
 
-    def __post_init__(self) -> None:
-        prompt = self.prompt
-        if not prompt or prompt.strip(WHITE_SPACE) != prompt:
-            raise ValueError("a prompt is trimmed and not blank")
-        _require_id(self.id)
-        decode_instant(self.scheduled_at)
-
     @property
     def target_ms(self) -> int:
         """The target, epoch milliseconds."""
@@ -165,13 +172,16 @@ class AfterRecord(_Record, frozen=True, gc=False, tag="after", kw_only=True):
     after_seconds: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _check_record(self.id, self.prompt, self.scheduled_at)
         if not 0 < self.after_seconds <= MAX_SAFE_INTEGER:
             raise ValueError("afterSeconds is a positive safe integer")
 
 
 class AtRecord(_Record, frozen=True, gc=False, tag="at"):
     """A one-shot reminder made from an explicit instant."""
+
+    def __post_init__(self) -> None:
+        _check_record(self.id, self.prompt, self.scheduled_at)
 
 
 class EveryRecord(_Record, frozen=True, gc=False, tag="every", kw_only=True):
@@ -180,7 +190,7 @@ class EveryRecord(_Record, frozen=True, gc=False, tag="every", kw_only=True):
     every_seconds: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        _check_record(self.id, self.prompt, self.scheduled_at)
         if self.every_seconds < MIN_EVERY_INTERVAL_SECONDS or self.every_seconds * 1000 > MAX_SAFE_INTEGER:
             raise ValueError(f"everySeconds is a safe integer of at least {MIN_EVERY_INTERVAL_SECONDS}")
 
@@ -256,7 +266,9 @@ _decoder = msgspec.json.Decoder(Change)
 
 
 # As they stand in a log: there the version is never left out, and an absent key is not null.
-class _CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
+class CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
+    """A row's `Create`."""
+
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
@@ -264,7 +276,9 @@ class _DeleteLine(Ending, frozen=True, gc=False, tag="delete", kw_only=True):
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
-class _DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+class DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+    """A row's `Dispatch`; its id and instant are checked when it is applied."""
+
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
@@ -275,7 +289,7 @@ class ChangeRow(
 
     seq: int
     time: int
-    data: _CreateLine | _DeleteLine | _DispatchLine
+    data: CreateLine | _DeleteLine | DispatchLine
 
 
 _decode_rows = msgspec.json.Decoder(ChangeRow).decode_lines
@@ -350,20 +364,21 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
         raise ScheduleLogError(f"not a change of version 1: {_first_line(error)}", seq=seq) from error
 
 
-def decode_changes(lines: Sequence[bytes]) -> Sequence[ChangeRow] | None:
+def decode_changes(lines: bytes) -> Sequence[ChangeRow] | None:
     """Read rows of `schedule/change` events, many at a time, each as strictly as `decode_change` reads one.
 
+    Each has its line end.
     What names an active reminder is checked when it is applied: an id that is not active is refused there.
 
     Returns:
         The rows; None when they have to be read one by one, to say what is wrong or because they are unusual.
     """
     try:
-        rows = _decode_rows(b"\n".join(lines))
+        rows = _decode_rows(lines)
     except (ValueError, RecursionError):
         return None
     # What was decoded can only be shorter: by a repeated key, a null, white space or an escape.
-    return rows if len(_encode_rows(rows)) == sum(map(len, lines)) + len(lines) else None
+    return rows if len(_encode_rows(rows)) == len(lines) else None
 
 
 def _decode_slowly(text: bytes) -> Change:
@@ -402,7 +417,15 @@ def _no_number(text: str) -> object:
 
 def _require_id(schedule_id: str) -> None:
     if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
-        raise ValueError("an id is not empty and has no white space around it")
+        raise ValueError(_TRIMMED_ID)
+
+
+def _check_record(schedule_id: str, prompt: str, scheduled_at: str) -> None:
+    if not prompt or prompt.strip(WHITE_SPACE) != prompt:
+        raise ValueError("a prompt is trimmed and not blank")
+    if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
+        raise ValueError(_TRIMMED_ID)
+    decode_instant(scheduled_at)
 
 
 def _first_line(error: Exception) -> str:

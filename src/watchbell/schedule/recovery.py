@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["MissingDispatches", "derive_missing_dispatches"]
 
 _ENTERED = frozenset({"user/message"})
+_SCHEDULE = b'"schedule"'  # which a message of Schedule's names in its source
 
 
 def derive_missing_dispatches(
@@ -47,20 +48,37 @@ class MissingDispatches:
     def __init__(self, state: ScheduleState, owned_from: int) -> None:
         self._state = state
         self._watermark = owned_from
+        self._spots: list[tuple[int, int]] = []
         self._found: dict[str, Dispatch] = {}
 
     def advance(self, log: EventLog, stop: int | None = None) -> MissingDispatches:
         """Look at the events that came since the last call, as far as `stop`, and return itself."""
-        stop = len(log) if stop is None else min(stop, len(log))
-        if len(self._state) > 0 and self._watermark < stop:
-            for lines in log.lines(_ENTERED, self._watermark, stop):
-                for line in lines:
-                    if b'"schedule"' in line:
-                        event = decode_row(line)
-                        if isinstance(event, Event):  # as every row of a message is
-                            self._look_at(surface_message(event))
-        self._watermark = max(self._watermark, stop)
+        self.survey(log, len(log) if stop is None else min(stop, len(log)))
+        for start, end in self.take_spots():
+            self.look(log, start, end)
         return self
+
+    def survey(self, log: EventLog, stop: int) -> None:
+        """Find out where to `look`; that needs no state yet, so both folds can share what they read."""
+        start, self._watermark = self._watermark, max(self._watermark, stop)
+        if any(_SCHEDULE in lines for lines in log.lines(_ENTERED, start, stop)):
+            self._spots.append((start, stop))
+
+    def take_spots(self) -> list[tuple[int, int]]:
+        """Return the stretches to look at, as seqs, each only once."""
+        spots, self._spots = self._spots, []
+        return spots
+
+    def look(self, log: EventLog, start: int, stop: int) -> None:
+        """Look at the events `start <= seq < stop`, all of which the state has folded."""
+        if len(self._state) == 0:
+            return
+        for lines in log.lines(_ENTERED, start, stop):
+            for line in lines[:-1].split(b"\n"):
+                if _SCHEDULE in line:
+                    event = decode_row(line)
+                    if isinstance(event, Event):  # as every row of a message is
+                        self._look_at(surface_message(event))
 
     def derive(self, pending: Iterable[Message]) -> list[Dispatch]:
         """Return what is missing, also of what is pending, for reminders that are active still."""

@@ -253,7 +253,9 @@ class _Call(dict[str, Any]):
 
 def _parse(text: str) -> _Call:
     try:
-        call = _decode(text)
+        call = json.loads(
+            text, object_pairs_hook=_Call, parse_int=_decode_int, parse_constant=lambda _: math.nan
+        )
     except (ValueError, RecursionError):
         call = None
     if not isinstance(call, _Call):
@@ -264,10 +266,6 @@ def _parse(text: str) -> _Call:
 def _decode_int(digits: str) -> int | float:
     # Longer than any safe integer: too large is all that matters, and Python refuses to read very long ones.
     return int(digits) if len(digits) <= 20 else math.inf
-
-
-_hooks: Any = {"object_pairs_hook": _Call, "parse_int": _decode_int, "parse_constant": lambda _: math.nan}
-_decode = json.JSONDecoder(**_hooks).decode
 
 
 def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | None = None) -> None:

@@ -8,6 +8,7 @@ last unit is what a crash leaves behind and comes out as a `TornTail`; any other
 from __future__ import annotations
 
 import codecs
+import struct
 import threading
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -24,6 +25,10 @@ __all__ = ["Part", "encode_frame", "read_frames", "read_plain"]
 _MAGIC = b"\x28\xb5\x2f\xfd"
 # One byte can stand for 32 KiB of text at most, so a slice gives at most 64 MiB.
 _SLICE = 2048
+# How nearly all frames begin: magic, descriptor, the text's length, the header of the first block.
+_USUAL_HEAD = struct.Struct("<4sBHHB")
+_USUAL_DESCRIPTOR = 0x64  # one segment with a checksum, its length in two bytes
+_LAST_COMPRESSED = 0b101
 _BLOCK = 128 * 1024
 _WINDOW = 64 * 1024
 # UTF-32 before UTF-16, whose mark begins the same way; then UTF-16 without a mark.
@@ -169,6 +174,14 @@ def _measure(data: bytes, start: int) -> tuple[int, int] | None:
     """
     if not data.startswith(_MAGIC, start) or len(data) < start + 18:
         return None
+    _, descriptor, size, block, high = _USUAL_HEAD.unpack_from(data, start)
+    if descriptor == _USUAL_DESCRIPTOR and block & 7 == _LAST_COMPRESSED:
+        end = start + _USUAL_HEAD.size + (block >> 3 | high << 13) + 4
+        return (end, size + 256) if end <= len(data) else None
+    return _measure_any(data, start)
+
+
+def _measure_any(data: bytes, start: int) -> tuple[int, int] | None:
     descriptor = data[start + 4]
     flag, is_single = descriptor >> 6, descriptor >> 5 & 1
     at = start + 6 - is_single + (0, 1, 2, 4)[descriptor & 3]
