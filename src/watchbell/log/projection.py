@@ -10,7 +10,7 @@ import msgspec
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import decode_row
 from watchbell.log.events import Message
-from watchbell.log.values import decode_typed
+from watchbell.log.values import decode_json
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -210,7 +210,9 @@ def read_rows(
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     shape: Any = decoder.type
     try:
-        return decode_typed(line, shape)  # a lone surrogate, in this row or another one
+        # A lone surrogate, in this row or another one; or what only a whole reading forgives: a number that is
+        # too large, or the first of two values of one key.
+        return msgspec.convert(decode_json(line), shape)
     except ValueError as error:
         row = decode_row(line)
         raise CorruptLogError(f"event {row.seq} ({row.type}) is malformed") from error
