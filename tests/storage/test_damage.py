@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from tests.logs import BOTH, active, ask, create, delete, picture, place, run, units
 from watchbell.errors import CorruptLogError, UnsupportedLogError
@@ -341,3 +342,12 @@ def test_a_payload_of_another_shape_is_damage_and_never_another_failure(tmp_path
         refused += run(tmp_path, resume)
         path.unlink()
     assert refused
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_frame_without_text_is_no_header_and_hurts_nowhere_else(tmp_path: Path, sized: bool) -> None:
+    log = Log(tmp_path, "zstd")
+    empty = zstandard.ZstdCompressor(write_checksum=True, write_content_size=sized).compress(b"")
+    assert log.judge(empty + log.data) is None
+    for at in range(1, len(log.units) + 1):
+        assert log.judge(b"".join([*log.units[:at], empty, *log.units[at:]])) == log.events

@@ -150,7 +150,8 @@ def _read_together(source: _Source, decompressor: zstandard.ZstdDecompressor) ->
     start = source.position
     end = length = 0
     ends: list[int] = []  # of the frames' texts
-    while length < _BLOCK and (frame := _measure(window, end)) is not None and frame[1] <= _BLOCK:
+    # A frame without text stays alone: at the beginning of a log it is no header.
+    while length < _BLOCK and (frame := _measure(window, end)) is not None and 0 < frame[1] <= _BLOCK:
         end, length = frame[0], length + frame[1]
         ends.append(length - 1)
     if not length:
