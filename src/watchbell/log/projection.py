@@ -210,8 +210,8 @@ def read_rows(
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     shape: Any = decoder.type
     try:
-        # A lone surrogate, in this row or another one; or what only a whole reading forgives: a number that is
-        # too large, or the first of two values of one key.
+        # A lone surrogate, in this row or another one; or what only a whole reading forgives: a number that
+        # is too large, or the first of two values of one key.
         return msgspec.convert(decode_json(line), shape)
     except ValueError as error:
         row = decode_row(line)
