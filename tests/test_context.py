@@ -111,6 +111,38 @@ def test_a_handler_may_end_its_subscription_while_it_is_called() -> None:
     assert seen == ["once", "always", "always"]
 
 
+def test_a_handler_may_end_its_subscription_when_it_is_gathered() -> None:
+    async def main() -> None:
+        ctx = Context()
+
+        async def name(text: str) -> str:
+            return text
+
+        def once() -> Coroutine[Any, Any, str]:
+            stop()
+            return name("once")
+
+        stop = ctx.on("e", once)
+        ctx.on("e", lambda: name("always"))
+        assert await ctx.gather("e") == ["once", "always"]
+        assert await ctx.gather("e") == ["always"]
+
+    asyncio.run(main())
+
+
+def test_what_is_installed_while_a_scope_ends_ends_with_it() -> None:
+    async def main() -> None:
+        ctx = Context()
+        heard: list[str] = []
+        ctx.defer(lambda: ctx.defer(lambda: heard.append("late")))
+        ctx.defer(lambda: ctx.on("e", lambda: heard.append("e")))
+        await ctx.aclose()
+        ctx.emit("e")
+        assert heard == ["late"]
+
+    asyncio.run(main())
+
+
 def test_a_handlers_exception_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     ctx, seen = Context(), list[str]()
     ctx.on("x", lambda: 1 / 0)

@@ -170,7 +170,7 @@ class Context:
 
         All are awaited to their end before the first failure, if any, is raised.
         """
-        subscriptions = self._bus.get(event)
+        subscriptions = tuple(self._bus.get(event, ()))  # a copy: some may end when they are called
         if not subscriptions:
             return []
         if len(subscriptions) == 1:
@@ -197,15 +197,18 @@ class Context:
                 ending.push_async_callback(child.aclose)
 
     async def _undo_all(self) -> None:
+        if not self._undo:
+            return
+        undone, self._undo = self._undo, []
         async with AsyncExitStack() as ending:
-            for undo in self._undo:
+            ending.push_async_callback(self._undo_all)  # of what was installed meanwhile
+            for undo in undone:
                 if isinstance(undo, _Awaited):
                     ending.push_async_callback(undo.call)
                 elif isinstance(undo, AbstractAsyncContextManager):
                     ending.push_async_exit(cast("AbstractAsyncContextManager[None]", undo))
                 else:
                     ending.callback(undo)
-            self._undo = []
 
     async def __aenter__(self) -> Self:
         return self
