@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, texts
+from tests.logs import create
+from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, store, texts
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.context import Context
 from watchbell.errors import CompositionError
+from watchbell.log.events import Draft
 from watchbell.schedule.rules import Limits
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 from watchbell.tools.function import tool
@@ -173,6 +175,19 @@ def test_a_name_that_is_taken_keeps_all_three_tools_out_and_the_log_says_what_to
         "session s has no reminders, and those that it had are not delivered: a tool named 'schedule_list' "
         "is registered already; rename one, or load Schedule only once; then open the session again"
     )
+
+
+def test_a_message_that_cannot_be_read_keeps_the_reminders_away_and_not_the_session() -> None:
+    message = {"id": "m", "role": "user", "source": {"kind": "plugin", "plugin": "schedule"}, "content": 7}
+    disk = MemoryDisk()
+    store(disk, create(1), Draft("user/message", message))
+
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, disk=disk, plugins=[schedule.plugin()]) as program:
+            agent = await program.host.agents.resume("s")
+            assert names(agent) == []
+
+    run(main, logs_errors=True)
 
 
 def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:

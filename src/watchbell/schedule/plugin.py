@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from watchbell.agent.opening import fold_in_slices
-from watchbell.errors import ScheduleLogError, ToolConflictError
+from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.protocol import draft_change
 from watchbell.schedule.recovery import MissingDispatches
@@ -109,12 +109,17 @@ class History:
 
     async def prepare(self) -> None:
         """Read what is there, in slices; what follows is read in `missing`."""
-        with suppress(ScheduleLogError):  # it comes again whenever the state is asked
-            log = self._session.events
+        log = self._session.events
+        try:
             await fold_in_slices(log, self.state.advance, self._missing.survey)
             for start, stop in self._missing.take_spots():
                 await asyncio.sleep(0)
                 self._missing.look(log, start, stop)
+        except ScheduleLogError:
+            pass  # it comes again whenever the state is asked
+        except CorruptLogError:
+            # A message that cannot be read keeps the reminders away, but not the session: `missing` meets it.
+            self._missing = MissingDispatches(self.state, self._session.header.owned_from)
 
     def missing(self, inbox: Inbox) -> list[Dispatch]:
         """Return the dispatches that a crash tore off their messages; none of an invalid history."""
