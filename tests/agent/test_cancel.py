@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -468,3 +469,22 @@ def test_cancelling_all_that_waits_for_its_next_try_makes_the_agent_idle_at_once
             return asyncio.get_running_loop().time() - begun
 
     assert run(main, logs_errors=True) == 0
+
+
+def test_a_wait_for_idleness_that_is_given_up_leaves_nothing_behind() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock, [hang()]) as program:
+            agent = await program.host.agents.create("s")
+            agent.followup("hello")
+            await asyncio.sleep(1)
+            before = len(asyncio.all_tasks()), futures()
+            for _ in range(50):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(agent.when_idle(), 0.01)
+            assert (len(asyncio.all_tasks()), futures()) == before
+
+    def futures() -> int:
+        gc.collect()
+        return sum(isinstance(found, asyncio.Future) for found in gc.get_objects())
+
+    run(main)

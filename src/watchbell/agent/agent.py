@@ -224,7 +224,11 @@ class Agent:
         while not self._closing and self._is_busy():
             waiter = asyncio.get_running_loop().create_future()
             self._idle_waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                if waiter in self._idle_waiters:  # it was given up; whoever wakes one forgets it
+                    self._idle_waiters.remove(waiter)
 
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` each time the agent has become idle; the function returned ends that."""
