@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -166,4 +167,5 @@ async def run(home: str, sessions: int) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # even when the campaign runs under `nohup`
     sys.exit(run_stoppable(run(sys.argv[1], int(sys.argv[2]))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -100,6 +101,10 @@ def store(home: Path) -> Store:
     return put
 
 
+def _hear_hang_ups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # even when the tests run under `nohup`
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start the program as a process of its own."""
@@ -116,6 +121,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            preexec_fn=options.pop("preexec_fn", _hear_hang_ups),
             **options,
         )
         started.append(process)
