@@ -14,13 +14,16 @@ from watchbell.testing.simulation import Result, run_seed
 SEEDS = 300
 """Seeds of this suite; `make sim` runs more."""
 
+AT_THE_END = 2078598
+"""A seed in which a reminder is decided while the last process closes: its message waits for the next one."""
+
 SEARCH = 250
 """How many more seeds a rule's absence is looked for in, should its own seed come to another run one day."""
 
 
 def test_nothing_is_lost_or_doubled_whatever_happens() -> None:
     total = Result()
-    for seed in range(SEEDS):
+    for seed in (*range(SEEDS), AT_THE_END):
         total.add(run_seed(seed))
     assert total.violations == {}
     assert total.crashes > SEEDS
