@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
@@ -41,25 +40,20 @@ class Worker:
             undo: Called with the result when the caller was cancelled and so cannot have it.
         """
         running = self.start(work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            if running.cancelled():  # by whoever shut the executor down
-                raise
-            await _ended(running)
-            if running.exception() is None and undo is not None:
-                undo(running.result())
-            raise
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is None:
+            return running.result()
+        if running.exception() is None and undo is not None:
+            undo(running.result())
+        raise cancelled
 
     def close(self) -> None:
         """End the pool, if there is one."""
         if self._own is not None:
             self._own.shutdown()
             self._own = None
-
-
-async def _ended(running: asyncio.Future[T]) -> None:
-    """Wait for the end, however often that is cancelled."""
-    while not running.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([running])
