@@ -10,8 +10,6 @@ from tests.logs import create
 from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, store, texts
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.context import Context
-from watchbell.errors import CompositionError
 from watchbell.log.events import Draft
 from watchbell.schedule.rules import Limits
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
@@ -28,40 +26,6 @@ async def schedule_list() -> str:
 
 def names(agent: Agent) -> list[str]:
     return [tool.name for tool in agent.tools.tools()]
-
-
-def test_a_root_agent_gets_the_three_tools_and_a_child_gets_none() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, plugins=[schedule.plugin()]) as program:
-            agent = await program.host.agents.create("s")
-            child = await program.host.agents.create_child(agent, "c")
-            assert names(agent) == NAMES
-            assert names(child) == []
-
-    run(main)
-
-
-@pytest.mark.parametrize("missing", ["sessions", "agents", "tools", "session_persistence"])
-def test_a_missing_service_is_named(missing: str) -> None:
-    async def main(_: SimulatedClock) -> None:
-        async with Context() as ctx:
-            for name in {"sessions", "agents", "tools", "session_persistence"} - {missing}:
-                ctx.provide(name, object())
-            with pytest.raises(CompositionError, match=f"'schedule' requires {missing}"):
-                await ctx.load(schedule.plugin())
-
-    run(main)
-
-
-def test_agents_that_live_already_are_not_adopted() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            before = await program.host.agents.create("before")
-            await program.host.ctx.load(schedule.plugin())
-            after = await program.host.agents.create("after")
-            assert (names(before), names(after)) == ([], NAMES)
-
-    run(main)
 
 
 def test_an_unloaded_plugin_takes_its_tools_and_its_timer_along_and_the_agent_lives_on() -> None:
