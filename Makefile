@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# On every core; ARGS="-n 0 --pdb" stays in one process.
+PYTEST = -m pytest -n auto --dist worksteal
 
 # The pinned versions hold for the build backend too (older pip reads the first for that, newer the second).
 export PIP_CONSTRAINT = constraints.txt
@@ -18,7 +20,7 @@ demo: $(VENV)/cli.stamp ## see a reminder survive a crash, offline
 	$(BIN)/watchbell demo
 
 test: $(VENV)/dev.stamp ## run the tests; ARGS="-k torn" passes arguments on
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
 lint: $(VENV)/dev.stamp ## Ruff and the import contracts
 	$(BIN)/python -m ruff check
@@ -30,7 +32,7 @@ types: $(VENV)/dev.stamp ## basedpyright, strict
 
 coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest $(ARGS)
+	$(BIN)/python -m coverage run $(PYTEST) $(ARGS)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 

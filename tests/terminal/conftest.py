@@ -21,7 +21,7 @@ import pytest
 from tests.models.server import Answer, ModelServer
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 STILL_LOOKS = 10
 # What differs from run to run, each in a form as long as itself where that matters for the layout.
 _VARYING = (
@@ -30,6 +30,8 @@ _VARYING = (
     (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
     (re.compile(r"in \d+\.\d s"), "in N s"),
 )
+# A text that is to be seen, wherever its lines break, or what holds of the whole screen.
+Shown = str | Callable[[str], bool]
 
 
 class Terminal:
@@ -77,28 +79,30 @@ class Terminal:
         """Return what is to be seen, lines that wrapped joined again."""
         return self._tmux("capture-pane", "-p", *(["-e"] if colours else [])).rstrip()
 
-    def until(self, is_so: Callable[[str], bool] | str) -> str:
-        """Wait until the screen is so, or shows a text; return it."""
+    def until(self, *all_of: Shown) -> None:
+        """Wait until one screen shows all the texts and is all that is said of it.
+
+        The program draws while the screen is read: what is to be seen together is waited for together, since
+        the screen that came first tells nothing else.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            screen = self.screen()
-            if is_so in " ".join(screen.split()) if isinstance(is_so, str) else is_so(screen):
-                return screen
-            assert time.monotonic() < deadline, f"waited in vain for {is_so}:\n{screen}"
+        while not all(_is_so(screen := self.screen(), each) for each in all_of):
+            assert time.monotonic() < deadline, f"waited in vain for {all_of}:\n{screen}"
             time.sleep(0.03)
 
-    def settled(self, is_so: Callable[[str], bool] | str) -> str:
-        """Wait until the screen is so and stays the same for a while: what is kept of it must be whole."""
-        screen, same = self.until(is_so), 0
+    def settled(self, *all_of: Shown) -> str:
+        """Wait until the screen is so and stays the same for a while; return it, whole."""
+        screen, same = "", 0
         while same < STILL_LOOKS:
-            time.sleep(0.03)
-            before, screen = screen, self.until(is_so)
+            self.until(*all_of)
+            before, screen = screen, self.screen()
             same = same + 1 if screen == before else 0
+            time.sleep(0.03)
         return screen
 
-    def ready(self) -> str:
+    def ready(self) -> None:
         """Wait until the prompt is there and nothing was typed."""
-        return self.until(lambda screen: screen.endswith("\n>"))
+        self.until(lambda screen: screen.endswith("\n>"))
 
     def close(self) -> None:
         subprocess.run(["tmux", "-L", self._server, "kill-server"], check=False, capture_output=True)
@@ -108,6 +112,10 @@ class Terminal:
             ["tmux", "-L", self._server, *arguments], check=True, capture_output=True, encoding="utf-8"
         )
         return done.stdout
+
+
+def _is_so(screen: str, said: Shown) -> bool:
+    return said in " ".join(screen.split()) if isinstance(said, str) else said(screen)
 
 
 Open = Callable[..., Terminal]
@@ -160,17 +168,20 @@ def serve() -> Iterator[Callable[[Any], ModelServer]]:
         end()
 
 
-@pytest.fixture
-def matches(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a screen with the kept one; WATCHBELL_SNAPSHOTS=write keeps what is shown now."""
+def matches(name: str, terminal: Terminal, *all_of: Shown) -> None:
+    """Wait until the screen is the kept one; WATCHBELL_SNAPSHOTS=write keeps what is shown now."""
+    kept = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("WATCHBELL_SNAPSHOTS") == "write":
+        kept.write_text(_lasting(terminal.settled(*all_of)), encoding="utf-8")
+    expected = kept.read_text(encoding="utf-8")
+    try:
+        terminal.until(lambda screen: _lasting(screen) == expected)
+    except AssertionError:
+        assert _lasting(terminal.screen()) == expected
+        raise
 
-    def compare(name: str, screen: str) -> None:
-        for pattern, stands_for in _VARYING:
-            screen = pattern.sub(stands_for, screen)
-        shown = "".join(f"{line.rstrip()}\n" for line in screen.splitlines())
-        kept = SNAPSHOTS / f"{name}.txt"
-        if os.environ.get("WATCHBELL_SNAPSHOTS") == "write":
-            kept.write_text(shown, encoding="utf-8")
-        assert shown == kept.read_text(encoding="utf-8")
 
-    return compare
+def _lasting(screen: str) -> str:
+    for pattern, stands_for in _VARYING:
+        screen = pattern.sub(stands_for, screen)
+    return "".join(f"{line.rstrip()}\n" for line in screen.splitlines())

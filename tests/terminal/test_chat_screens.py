@@ -12,9 +12,8 @@ import pytest
 
 from tests.cli.conftest import read_events
 from tests.models.server import ModelServer, Reply, call, delta, refuse, say
-from tests.terminal.conftest import Open
+from tests.terminal.conftest import Open, matches
 
-Matches = Callable[[str, str], None]
 Serve = Callable[[Any], ModelServer]
 
 REMIND = call("schedule_create", '{"prompt":"stretch your legs","after_seconds":2}')
@@ -35,24 +34,24 @@ def said(home: Path) -> list[str]:
     return [message["content"][0]["text"] for message in messages if message["source"]["kind"] == "user"]
 
 
-def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve, matches: Matches) -> None:
+def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve) -> None:
     server = serve([hanging("The first line.\nAnd an unfinished one"), say("Fine.")])
     terminal = open_terminal("chat", *with_model(server))
     terminal.ready()
     terminal.enter("tell me two lines")
     terminal.until("And an unfinished one")
     terminal.type("a draft")
-    matches("streaming", terminal.settled("a draft"))
+    matches("streaming", terminal, "a draft")
     terminal.press("C-c")
     terminal.until("(cancelled)")
     terminal.enter(" is sent")
-    matches("cancelled", terminal.settled("Fine."))
+    matches("cancelled", terminal, "Fine.")
     terminal.press("C-d")
     terminal.until("[ended: 0]")
 
 
 def test_a_reminder_arrives_while_half_a_line_is_typed(
-    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
+    open_terminal: Open, serve: Serve, own_home: Path
 ) -> None:
     server = serve(
         [REMIND, say("You will hear from me."), say("Time to **stretch your legs**."), say("Two.")]
@@ -62,22 +61,20 @@ def test_a_reminder_arrives_while_half_a_line_is_typed(
     terminal.enter("remind me in two seconds to stretch my legs")
     terminal.until("You will hear from me.")
     terminal.type("how many legs do")
-    matches("reminder", terminal.settled(lambda screen: "\u2570" in screen and "how many legs do" in screen))
+    matches("reminder", terminal, lambda screen: "\u2570" in screen and "how many legs do" in screen)
     terminal.enter(" I have?")
     terminal.until("Two.")
     assert said(own_home)[-1] == "how many legs do I have?"
 
 
-def test_forty_columns_are_enough(open_terminal: Open, matches: Matches) -> None:
+def test_forty_columns_are_enough(open_terminal: Open) -> None:
     terminal = open_terminal("chat", columns=40, rows=40)
     terminal.ready()
     terminal.enter("remind me in 1 second to stretch")
-    matches("reminder-40-columns", terminal.settled("\u2570"))
+    matches("reminder-40-columns", terminal, "\u2570")
 
 
-def test_refused_requests_are_clear_lines_and_the_session_goes_on(
-    open_terminal: Open, serve: Serve, matches: Matches
-) -> None:
+def test_refused_requests_are_clear_lines_and_the_session_goes_on(open_terminal: Open, serve: Serve) -> None:
     slow = refuse(429, headers={"retry-after-ms": "1"})
     server = serve([slow, slow, refuse(401), say("Here I am.")])
     terminal = open_terminal("chat", *with_model(server), WATCHBELL_MAX_RETRIES="1", rows=30)
@@ -87,12 +84,10 @@ def test_refused_requests_are_clear_lines_and_the_session_goes_on(
     terminal.enter("hello again?")
     terminal.until("[AUTHENTICATION]")
     terminal.enter("and now?")
-    matches("refused", terminal.settled("Here I am."))
+    matches("refused", terminal, "Here I am.")
 
 
-def test_a_killed_chat_goes_on_where_it_was(
-    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
-) -> None:
+def test_a_killed_chat_goes_on_where_it_was(open_terminal: Open, serve: Serve, own_home: Path) -> None:
     server = serve([REMIND, say("You will hear from me."), hanging(), say("Stretch!")])
     terminal = open_terminal("chat", *with_model(server))
     terminal.ready()
@@ -103,7 +98,7 @@ def test_a_killed_chat_goes_on_where_it_was(
     os.kill(terminal.pid(), signal.SIGKILL)
     terminal.until("[ended: 137]")
     again = open_terminal("chat", *with_model(server))
-    matches("resumed", again.settled("\u2570"))
+    matches("resumed", again, "\u2570")
     again.press("C-d")
     again.until("[ended: 0]")
     sources = [
@@ -112,14 +107,12 @@ def test_a_killed_chat_goes_on_where_it_was(
     assert sum(source.get("plugin") == "schedule" for source in sources) == 1
 
 
-def test_a_paste_of_many_lines_is_one_message(
-    open_terminal: Open, serve: Serve, matches: Matches, own_home: Path
-) -> None:
+def test_a_paste_of_many_lines_is_one_message(open_terminal: Open, serve: Serve, own_home: Path) -> None:
     server = serve([say("Three lines.")])
     terminal = open_terminal("chat", *with_model(server))
     terminal.ready()
     terminal.paste("first\nsecond\n\tthird")
-    matches("paste", terminal.settled("third"))
+    matches("paste", terminal, "third")
     terminal.press("Enter")
     terminal.until("Three lines.")
     assert said(own_home) == ["first\nsecond\n\tthird"]
@@ -135,18 +128,16 @@ def test_without_colour_none_is_sent(open_terminal: Open) -> None:
     assert "38;5" not in terminal.screen(colours=True)
 
 
-def test_a_dumb_terminal_gets_plain_lines(open_terminal: Open, matches: Matches) -> None:
+def test_a_dumb_terminal_gets_plain_lines(open_terminal: Open) -> None:
     terminal = open_terminal("chat", TERM="dumb")
     terminal.ready()
     terminal.enter("remind me in 1 second to stretch")
-    screen = terminal.settled("Reminder: stretch")
-    assert "\u2502" not in screen
-    matches("dumb", screen)
+    matches("dumb", terminal, "Reminder: stretch")
     terminal.press("C-d")
     terminal.until("[ended: 0]")
 
 
-def test_the_commands_of_a_chat(open_terminal: Open, matches: Matches, own_home: Path) -> None:
+def test_the_commands_of_a_chat(open_terminal: Open, own_home: Path) -> None:
     terminal = open_terminal("chat", rows=50)
     terminal.ready()
     terminal.enter("remind me in 5 hours to stretch")
@@ -165,7 +156,7 @@ def test_the_commands_of_a_chat(open_terminal: Open, matches: Matches, own_home:
         sent = f"> {line}\n"
         terminal.until(lambda screen, sent=sent, answer=answer: answer in screen.partition(sent)[2])
         terminal.ready()
-    matches("commands", terminal.screen())
+    matches("commands", terminal, "(this one)")
     terminal.press("Up", "Up")
     terminal.until(lambda screen: screen.endswith("> /fork twin"))
     assert (own_home / "chat-history").stat().st_mode & 0o777 == 0o600
@@ -182,11 +173,11 @@ def test_a_resize_keeps_the_line_being_typed(open_terminal: Open) -> None:
     terminal.until("offline stand-in")
 
 
-def test_a_timeline_in_forty_columns(open_terminal: Open, matches: Matches) -> None:
+def test_a_timeline_in_forty_columns(open_terminal: Open) -> None:
     terminal = open_terminal("run", "main", "remind me in 5 days to stretch")
     terminal.until("[ended: 0]")
     drawn = open_terminal("reminders", "--timeline", columns=40)
-    matches("timeline-40-columns", drawn.settled("[ended: 0]"))
+    matches("timeline-40-columns", drawn, "[ended: 0]")
 
 
 @pytest.mark.parametrize("arguments", [("--plain",), ()])
@@ -224,11 +215,13 @@ def test_a_line_entered_in_the_middle_of_an_answer_does_not_repeat_it(
     terminal.enter("/reminders")
     terminal.until("No reminders pending.")
     terminal.enter("and then?")
-    screen = terminal.until(lambda screen: screen.endswith("\n>"))
-    assert screen.count("And an unfinished one") == 1
-    assert screen.index("No reminders pending.") < screen.index("And an unfinished one")
+    once = "And an unfinished one"
+    terminal.until(
+        lambda screen: screen.endswith("\n>") and screen.count(once) == 1,
+        lambda screen: once in screen.partition("No reminders pending.")[2],
+    )
     terminal.press("C-c")
-    assert terminal.until("Fine.").count("And an unfinished one") == 1
+    terminal.until("Fine.", lambda screen: screen.count(once) == 1)
 
 
 def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(
@@ -242,9 +235,7 @@ def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(
     draft = "\n".join(f"line {number}" for number in range(30))
     terminal.paste(draft)
     terminal.until("line 29")
-    screen = terminal.until("Time to stretch.")
-    assert "Reminder schedule-1" in screen
-    assert "line 29" in screen
+    terminal.until("Reminder schedule-1", "Time to stretch.", "line 29")
     terminal.press("Enter")
     terminal.until("Long.")
     assert said(own_home)[-1] == draft
@@ -273,4 +264,4 @@ def test_a_dumb_terminal_prints_nothing_behind_its_prompt(open_terminal: Open, s
     terminal.enter("two")
     terminal.until("Beguntwo")
     terminal.press("C-c")
-    assert "\nSecond." in terminal.until("Second.")
+    terminal.until(lambda screen: "\nSecond." in screen)
