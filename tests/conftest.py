@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# No deadline: a slow machine is not a bug. In CI the same examples every time.
-settings.register_profile("developer", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "developer")
+# No deadline: a slow machine is not a bug. The same examples every time, unless new ones are searched for.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=2_000)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -68,6 +68,7 @@ def test_no_line_is_wider_than_the_terminal(deltas: list[int], width: int, promp
 
 
 @given(st.text(), st.integers(2, 40))
+@example("00 \x1f", 2)  # white space to Python, and a word without a width
 def test_wrapped_lines_fit_and_lose_no_word(text: str, width: int) -> None:
     parts = wrap(text, width)
     assert all(cell_len(part) <= width for part in parts)

@@ -139,9 +139,9 @@ def wrap(line: str, width: int) -> list[str]:
         if cell_len(joined) <= width:
             current = joined
             continue
-        if current is not None and current.strip():
-            parts.append(current.rstrip())
-        *full, current = chop_cells(word, width) or [""]
+        if current is not None and current.strip(" "):
+            parts.append(current.rstrip(" "))
+        *full, current = chop_cells(word, width) or [word]
         parts += full
     return [*parts, current or ""]
 
