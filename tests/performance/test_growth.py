@@ -10,7 +10,9 @@ import asyncio
 import gc
 import io
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager, contextmanager
@@ -24,11 +26,14 @@ from tests.performance.test_operation_counts import CountingFiles, count_tracked
 from tests.program import Program, ask, run, store
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
+from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.events import Draft
 from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import AtRecord, Create, EveryRecord, draft_change
+from watchbell.schedule.protocol import AtRecord, Change, Create, Delete, EveryRecord, draft_change
 from watchbell.schedule.rules import Limits
+from watchbell.schedule.state import ScheduleState
+from watchbell.storage.files import FileSystem
 from watchbell.storage.frames import encode_frame
 from watchbell.storage.layout import log_path
 from watchbell.storage.reading import read_log
@@ -208,6 +213,111 @@ def test_a_delivery_and_its_turn_write_and_sync_so_often(tmp_path: Path) -> None
             return files.writes, files.syncs
 
     assert run(main) == (4, 4)
+
+
+def test_a_healed_storage_costs_each_agent_the_same_however_many_there_are() -> None:
+    async def main(clock: SimulatedClock, agents: int) -> float:
+        async with Program(clock, plugins=[schedule.plugin()]) as program:
+            sessions = [(await program.host.agents.create(f"s{n}")).session for n in range(agents)]
+            program.store.fail_writes(None)
+            for session in sessions:
+                session.append("watchbell/other", {})
+            await asyncio.sleep(0.5)
+            program.store.heal()
+            with counted() as calls:
+                await asyncio.sleep(5)
+            return calls.count / agents
+
+    few, many = (run(lambda clock, agents=agents: main(clock, agents)) for agents in (20, 200))
+    assert many <= few * 1.1
+
+
+def test_targets_of_ended_reminders_are_not_kept() -> None:
+    """Behind an earlier one that stays they would wait for years."""
+
+    def fold(change: Change) -> None:
+        state.apply(change)
+        state.earliest()
+
+    state = ScheduleState()
+    fold(Create(schedule=AtRecord(id="first", prompt="p", scheduled_at="2090-01-01T00:00:00.000Z")))
+    for number in range(2_000):
+        fold(Create(schedule=AtRecord(id=f"r{number}", prompt="p", scheduled_at=FAR)))
+        fold(Delete(id=f"r{number}"))
+    state.apply(Delete(id="first"))
+    with counted() as calls:
+        assert state.earliest() is None
+    assert calls.count < 1_000
+
+
+def test_an_agent_waits_for_one_target_only() -> None:
+    class NotingClock(SimulatedClock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.timers: list[Timer] = []
+
+        def call_at(self, target_ms: int, callback: Callable[[], None]) -> Timer:
+            self.timers.append(super().call_at(target_ms, callback))
+            return self.timers[-1]
+
+    async def main(_: SimulatedClock) -> list[bool]:
+        clock = NotingClock()
+        async with Program(clock, plugins=[schedule.plugin()]) as program:
+            agent = await program.host.agents.create("s")
+            for number in range(5):
+                await ask(agent, "schedule_create", prompt="p", after_seconds=90_000 - number * 1_000)
+                await asyncio.sleep(0)
+            return [timer.is_pending for timer in clock.timers]
+
+    assert run(main) == [False, False, False, False, True]
+
+
+def test_sessions_are_synced_side_by_side(tmp_path: Path) -> None:
+    together = threading.Barrier(2, timeout=20)
+
+    class MeetingFiles(FileSystem):
+        def fsync(self, descriptor: int) -> None:
+            if is_meeting:
+                together.wait()  # for the other session, which no other thread would let come
+            super().fsync(descriptor)
+
+    async def main() -> list[Any]:
+        nonlocal is_meeting
+        storage = JsonlStorage(tmp_path, files=MeetingFiles())
+        async with Host(storage=storage, model=ScriptedModel(), plugins=[schedule.plugin()]) as host:
+            agents = [await host.agents.create(name) for name in ("a", "b")]
+            for agent in agents:
+                await ask(agent, "schedule_create", prompt="p", after_seconds=900)
+            is_meeting = True
+            views = await asyncio.gather(
+                *(ask(agent, "schedule_create", prompt="p", after_seconds=900) for agent in agents)
+            )
+            is_meeting = False
+            return [view["id"] for view in views]
+
+    is_meeting = False
+    assert asyncio.run(main()) == ["schedule-2", "schedule-2"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are not limited there")
+def test_a_program_may_hold_as_many_sessions_as_the_system_lets_it(tmp_path: Path) -> None:
+    """Each holds a descriptor, and the soft limit on them is often low."""
+    program = f"""
+import asyncio, resource
+from watchbell import Host, JsonlStorage
+from watchbell.testing import ScriptedModel
+
+async def main():
+    async with Host(storage=JsonlStorage({str(tmp_path)!r}), model=ScriptedModel()) as host:
+        for number in range(100):
+            (await host.agents.create(f"s{{number}}")).session.append("watchbell/other", {{}})
+        await asyncio.gather(*(host.ctx.sessions.flush(agent.session) for agent in host.agents.live))
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert len(list(tmp_path.glob("sessions/*/*/session.jsonl.zstd"))) == 100
 
 
 # --- resuming --------------------------------------------------------------------------------------------
