@@ -293,10 +293,10 @@ def test_sessions_are_synced_side_by_side(tmp_path: Path) -> None:
                 *(ask(agent, "schedule_create", prompt="p", after_seconds=900) for agent in agents)
             )
             is_meeting = False
-            return [view["id"] for view in views]
+            return [view.get("state") for view in views]
 
     is_meeting = False
-    assert asyncio.run(main()) == ["schedule-2", "schedule-2"]
+    assert asyncio.run(main()) == ["scheduled", "scheduled"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are not limited there")
