@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,18 +109,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     if load > BUSY:
         print(f"the load is {load:.1f}: figures that wait for a processor say little now", file=sys.stderr)
-    runs: list[list[Figure]] = []
-    status = 0
-    try:
-        for run in range(arguments.runs):
-            for name in chosen:
-                if not run or name not in ONCE:
-                    print(f"run {run + 1} of {arguments.runs}: {name}", file=sys.stderr)
-                    figures, failed = _start(name)
-                    runs.append(figures)
-                    status = status or failed
-    except KeyboardInterrupt:
-        status = 130  # what was measured is shown
+    runs, status = _run(chosen, arguments.runs)
     summaries = summarize(runs)
     compare(summaries, PEERS)
     print_table(summaries)
@@ -133,15 +123,40 @@ def _names(case: str, name: str) -> bool:
     return name == case or name.startswith(f"{case}-")
 
 
-def _start(name: str) -> tuple[list[Figure], int]:
+def _run(chosen: list[str], count: int) -> tuple[list[list[Figure]], int]:
+    """Run cases so often; returns their figures, and the status to end with."""
+    runs: list[list[Figure]] = []
+    status = 0
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as home:
+        try:
+            for run in range(count):
+                for name in chosen:
+                    if not run or name not in ONCE:
+                        print(f"run {run + 1} of {count}: {name}", file=sys.stderr)
+                        figures, failed = _start(name, Path(home, f"{run}-{name}"))
+                        runs.append(figures)
+                        status = status or failed
+        except KeyboardInterrupt:
+            status = 130  # what was measured is shown
+    return runs, status
+
+
+def _start(name: str, work: Path) -> tuple[list[Figure], int]:
     """Run one case in a process of its own; returns its figures, and 1 if it failed."""
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as work:
-        command = [sys.executable, "-m", "benchmarks", "--one", name, "--work", work]
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE)  # noqa: S603 - this very program
-    if done.returncode:
-        print(f"{name} failed, with status {done.returncode}; its figures do not count", file=sys.stderr)
+    work.mkdir()
+    command = [sys.executable, "-m", "benchmarks", "--one", name, "--work", str(work)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - this very program
+        try:
+            output, _ = process.communicate()
+        except KeyboardInterrupt:
+            process.kill()
+            process.wait()  # so that it makes no more files
+            raise
+    shutil.rmtree(work)
+    if process.returncode:
+        print(f"{name} failed, with status {process.returncode}; its figures do not count", file=sys.stderr)
         return [], 1
-    return [msgspec.json.decode(line, type=Figure) for line in done.stdout.splitlines()], 0
+    return [msgspec.json.decode(line, type=Figure) for line in output.splitlines()], 0
 
 
 async def _measure(name: str, work: Path) -> None:
