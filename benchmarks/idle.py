@@ -25,13 +25,12 @@ async def measure(work: Path) -> AsyncIterator[Figure]:
     async with host(work) as running:
         for number in range(SESSIONS):
             await running.agents.resume(f"s{number}")
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # whose own timer has run by then
         timers = sum(not handle.cancelled() for handle in getattr(asyncio.get_running_loop(), "_scheduled"))  # noqa: B009
         started, cpu = time.perf_counter(), time.process_time()
         await asyncio.sleep(SECONDS)
         share = (time.process_time() - cpu) / (time.perf_counter() - started)
     yield Figure("100,000 reminders armed, peak memory", peak_mb(), "MB")
-    # One of them is this sleep's.
     yield Figure("100,000 reminders armed, timers of the loop", timers, "timers")
     yield Figure("100,000 reminders armed, CPU in an idle minute", share * 60, "s")
     yield Figure("100,000 reminders armed, share of a core", share * 100, "%")

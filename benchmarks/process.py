@@ -12,6 +12,7 @@ from pathlib import Path
 
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
+from watchbell.clock import Clock
 from watchbell.schedule.rules import Limits
 from watchbell.testing import ScriptedModel
 from watchbell.tools.definition import AbortSignal, ToolExecution
@@ -40,11 +41,16 @@ def p99(values: Sequence[float]) -> float:
     return statistics.quantiles(values, n=100)[98]
 
 
-def host(home: Path, storage: JsonlStorage | None = None) -> Host:
+def host(home: Path, storage: JsonlStorage | None = None, clock: Clock | None = None) -> Host:
     """A host with Schedule, a real clock and a model that answers at once."""
     limits = Limits(max_active=1_000_000)
     model = ScriptedModel(lambda _: "It is time.")
-    return Host(storage=storage or JsonlStorage(home), model=model, plugins=[schedule.plugin(limits=limits)])
+    return Host(
+        storage=storage or JsonlStorage(home),
+        model=model,
+        plugins=[schedule.plugin(limits=limits)],
+        clock=clock,
+    )
 
 
 def find_log(home: Path) -> Path:
@@ -64,14 +70,14 @@ async def call(agent: Agent, tool: str, arguments: str) -> float:
 class Floor:
     """One write and fsync of the bare file, of as many bytes as a call adds to its log."""
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-        self._data = os.urandom(size)
 
-    def measure(self) -> float:
+    def measure(self, size: int) -> float:
         """Write once; returns how long it took, milliseconds."""
+        data = os.urandom(size)
         started = time.perf_counter()
-        os.write(self._descriptor, self._data)
+        os.write(self._descriptor, data)
         os.fsync(self._descriptor)
         return (time.perf_counter() - started) * 1e3
 

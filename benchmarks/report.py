@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-__all__ = ["Figure", "Summary", "Target", "print_lines", "print_table", "print_targets", "summarize"]
+__all__ = [
+    "Figure",
+    "Summary",
+    "Target",
+    "compare",
+    "print_lines",
+    "print_table",
+    "print_targets",
+    "summarize",
+]
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -94,6 +103,16 @@ def _summarize(figures: list[Figure]) -> Summary:
     return Summary(middle, min(values), max(values), statistics.median(ratios) if ratios else None)
 
 
+def compare(summaries: dict[str, Summary], peers: Mapping[str, str]) -> None:
+    """Set figures beside those of other cases of the same run, where both were measured."""
+    for name, peer in peers.items():
+        if name in summaries and peer in summaries:
+            summary, baseline = summaries[name], summaries[peer].figure.value
+            figure = msgspec.structs.replace(summary.figure, ratio_to=peer, baseline=baseline)
+            ratio = figure.value / baseline if baseline else None
+            summaries[name] = msgspec.structs.replace(summary, figure=figure, ratio=ratio)
+
+
 def print_table(summaries: dict[str, Summary]) -> None:
     """Print one line a figure: median, lowest and highest, unit, and the ratio to its floor or peer."""
     print(f"\n{'figure':<52} {'median':>11} {'lowest':>11} {'highest':>11} {'unit':<9} ratio")
@@ -116,14 +135,15 @@ def print_lines(summaries: dict[str, Summary]) -> None:
 
 
 def print_targets(targets: Sequence[Target], summaries: dict[str, Summary]) -> None:
-    """Print of each target whether it was met, and by how much not."""
+    """Print of each target whether it was met, and by how much not; or that nobody measured it."""
     print("\ntargets")
     for target in targets:
         reached = target.reached(summaries)
         if reached is None:
+            print(f"  not measured  {target.name}")
             continue
         met = reached >= target.limit if target.at_least else reached <= target.limit
         sign = ">=" if target.at_least else "<="
         what = {"value": "", "ratio": " to its floor"}.get(target.of, f" to {target.of}")
-        verdict = "met    " if met else "not met"
+        verdict = "met         " if met else "not met     "
         print(f"  {verdict}  {target.name}{what}: {reached:,.3f} {sign} {target.limit:,g}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -241,5 +243,34 @@ def test_a_part_that_fails_to_end_does_not_keep_others_from_it() -> None:
             await root.aclose()
         await root.aclose()
         assert ended == ["c", "b", "a", "root"]
+
+    run(main())
+
+
+def test_a_scope_holds_nothing_of_those_who_came_and_went() -> None:
+    """A host lives for as long as its program, and listeners of single connections do not."""
+
+    class Visitor:
+        def hear(self) -> None:
+            """Listen."""
+
+    async def main() -> None:
+        seen: list[str] = []
+        root = Context()
+        root.defer(lambda: seen.append("first"))
+        staying = Visitor()
+        root.on("event", staying.hear)
+        gone: list[weakref.ref[Visitor]] = []
+        for number in range(1_000):
+            visitor = Visitor()
+            gone.append(weakref.ref(visitor))
+            root.on("event", visitor.hear)()
+            if number % 300 == 0:
+                root.defer(partial(seen.append, f"{number}"))
+        del visitor
+        assert sum(ref() is not None for ref in gone) < 50
+        await root.aclose()
+        assert seen == ["900", "600", "300", "0", "first"]
+        assert not root.has_handlers("event")
 
     run(main())

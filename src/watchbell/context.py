@@ -67,6 +67,10 @@ class Plugin(Protocol):
         ...
 
 
+_SWEEP_AT = 16
+"""Fewest entries of what is to be undone before those are dropped that ended by themselves."""
+
+
 class Context:
     """A scope of services, subscriptions and plugins.
 
@@ -86,6 +90,7 @@ class Context:
         self._services: dict[str, Any] = {}
         self._bus: dict[str, Subscriptions] = {} if parent is None else parent._bus
         self._undo: list[_Undo] = []  # an exit stack, made when the scope ends, costs ten times the memory
+        self._sweep_at = _SWEEP_AT
         self._children: dict[Context, None] = {}
         self._closed = False
 
@@ -116,7 +121,7 @@ class Context:
         if name in self._services:
             raise CompositionError(f"service {name!r} is provided twice")
         self._services[name] = service
-        self._undo.append(partial(self._services.pop, name, None))
+        self.defer(partial(self._services.pop, name, None))
 
     def child(self) -> Context:
         """Return a new scope inside this one; it is closed by whoever made it, or with this one."""
@@ -125,12 +130,12 @@ class Context:
         return scope
 
     def defer(self, undo: Callable[[], Any]) -> None:
-        """Call `undo` when the scope ends."""
-        self._undo.append(undo)
+        """Call `undo` when the scope ends. One that then `is_over` may be dropped before."""
+        self._keep(undo)
 
     def defer_async(self, undo: Callable[[], Awaitable[Any]]) -> None:
         """Await `undo` when the scope ends."""
-        self._undo.append(_Awaited(undo))
+        self._keep(_Awaited(undo))
 
     async def load(self, plugin: Plugin) -> None:
         """Install a plugin until this scope ends.
@@ -145,12 +150,12 @@ class Context:
             )
         installed = plugin.install(self)
         await installed.__aenter__()
-        self._undo.append(installed)
+        self._keep(installed)
 
     def on(self, event: str, handler: Handler) -> Callable[[], None]:
         """Subscribe `handler` to a bus event until the scope ends, or the function returned is called."""
         subscription = Subscription(self._bus.setdefault(event, {}), handler)
-        self._undo.append(subscription)
+        self._keep(subscription)
         return subscription
 
     def has_handlers(self, event: str) -> bool:
@@ -195,6 +200,13 @@ class Context:
             ending.push_async_callback(self._undo_all)
             for child in self._children:
                 ending.push_async_callback(child.aclose)
+
+    def _keep(self, undo: _Undo) -> None:
+        """Undo this when the scope ends; what ended before then is not kept, as a scope can live for long."""
+        if len(self._undo) >= self._sweep_at:
+            self._undo = [each for each in self._undo if not getattr(each, "is_over", False)]
+            self._sweep_at = max(_SWEEP_AT, 2 * len(self._undo))
+        self._undo.append(undo)
 
     async def _undo_all(self) -> None:
         if not self._undo:

@@ -222,8 +222,7 @@ def _ear_for_idleness(patch: Patch) -> None:
 
 
 def _ear_for_healing(patch: Patch) -> None:
-    patch.setattr(Owner, "_on_healed", lambda self, session: None)
-    patch.setattr(Agent, "_on_healed", lambda self, session: None)
+    patch.setattr(Agent, "storage_healed", lambda self: None)
 
 
 def _fork_point(patch: Patch) -> None:

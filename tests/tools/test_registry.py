@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -92,6 +93,18 @@ def test_a_tool_that_was_withdrawn_early_does_not_take_its_successor_along() -> 
             assert registry.find("a") is successor
 
     asyncio.run(scenario())
+
+
+def test_a_context_holds_no_tools_that_came_and_went() -> None:
+    registry, ctx = ToolRegistry(), Context()
+    gone: list[weakref.ref[Body]] = []
+    for number in range(200):
+        run = returns(number)
+        gone.append(weakref.ref(run))
+        registry.register(make("a", run), ctx)()
+    del run
+    assert sum(ref() is not None for ref in gone) < 50
+    assert names(registry) == []
 
 
 @pytest.mark.parametrize("first", ["host", "agent"])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.log.events import Event
-    from watchbell.log.session import Session
     from watchbell.log.subscription import Subscriptions
     from watchbell.models.base import ChatModel
     from watchbell.storage.sessions import Sessions
@@ -94,9 +93,9 @@ class Agent:
         self._ending: asyncio.Task[None] | None = None
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._idle_listeners: Subscriptions = {}
+        self._healed_listeners: Subscriptions = {}
         self._driver = Driver(self, opening.take_ups)
         ctx.defer(session.observe(self._on_events))
-        ctx.on("session/healed", self._on_healed)
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, {self.phase})"
@@ -234,6 +233,10 @@ class Agent:
         """Call `listener` each time the agent has become idle; the function returned ends that."""
         return Subscription(self._idle_listeners, listener)
 
+    def on_healed(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` when its session could be stored again; the function returned ends that."""
+        return Subscription(self._healed_listeners, listener)
+
     def reserve_turn_admission(self) -> Reservation | None:
         """Claim the idle agent, or return None when a turn or another task owns it or input waits for a turn.
 
@@ -286,6 +289,13 @@ class Agent:
         self._started = True
         self.settle()
 
+    def storage_healed(self) -> None:
+        """Go on with what waited for the storage. The registry calls it."""
+        self._driver.storage_healed()
+        for subscription in tuple(self._healed_listeners):
+            subscription.listener()
+        self.settle()
+
     def settle(self) -> None:
         """Begin a turn when there is cause and nobody is in the way; else tell who waits for idleness."""
         if self._closing or not self._started or self._reservation is not None or self._driver.is_running:
@@ -333,8 +343,3 @@ class Agent:
             if event.type == "agent/inbox/spliced":
                 self.settle()
                 return
-
-    def _on_healed(self, session: Session) -> None:
-        if session is self.session:
-            self._driver.storage_healed()
-            self.settle()

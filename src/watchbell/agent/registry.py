@@ -69,6 +69,8 @@ class AgentRegistry:
         self._max_steps = max_steps
         self._new_id = new_id
         self._live: dict[str, Agent] = {}
+        # Once for all: with thousands of agents each would hear of every other one's session.
+        ctx.on("session/healed", self._on_healed)
 
     @property
     def live(self) -> tuple[Agent, ...]:
@@ -212,6 +214,11 @@ class AgentRegistry:
             await ctx.aclose()
             raise
         return agent
+
+    def _on_healed(self, session: Session) -> None:
+        agent = self._live.get(session.id)
+        if agent is not None and agent.session is session:
+            agent.storage_healed()
 
     async def _end(self, session: Session) -> None:
         """Close the session of an agent that ended, or never began; all else of its scope was undone."""

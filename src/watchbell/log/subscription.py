@@ -25,6 +25,11 @@ class Subscription:
         self._others = others
         others[self] = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was ended."""
+        return self not in self._others
+
     def __call__(self) -> None:
         """End it; again, this does nothing."""
         self._others.pop(self, None)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.clock import Clock, Timer
-    from watchbell.log.session import Session
     from watchbell.schedule.state import Decision
     from watchbell.schedule.transactions import Transactions
 
@@ -53,7 +52,7 @@ class Owner:
         self._closed = False
         self._subscriptions: list[Callable[[], None]] = [
             agent.on_idle(self._on_idle),
-            agent.ctx.on("session/healed", self._on_healed),
+            agent.on_healed(self._on_healed),
         ]
         transactions.on_durable_change = self.request
 
@@ -190,6 +189,5 @@ class Owner:
         if not self._claiming:
             self.request()
 
-    def _on_healed(self, session: Session) -> None:
-        if session is self._agent.session:
-            self.request()
+    def _on_healed(self) -> None:
+        self.request()

@@ -51,6 +51,27 @@ class ToolOutcome:
     error: dict[str, str] | None = None
 
 
+class _Offer:
+    """Some tools of a scope, until it is called."""
+
+    __slots__ = ("_tools", "_where")
+
+    def __init__(self, where: dict[str, Tool], tools: tuple[Tool, ...]) -> None:
+        self._where = where
+        self._tools = tools
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they were withdrawn."""
+        return not self._tools
+
+    def __call__(self) -> None:
+        for tool in self._tools:
+            if self._where.get(tool.name) is tool:
+                del self._where[tool.name]
+        self._tools = ()
+
+
 class ToolRegistry:
     """A scope of tools: its own, and those of the scopes above it.
 
@@ -90,15 +111,10 @@ class ToolRegistry:
             if tool.name in seen:
                 raise ToolConflictError(f"a tool named {tool.name!r} is registered already; rename one")
             seen.add(tool.name)
-
-        def withdraw() -> None:
-            for tool in offered:
-                if self._own.get(tool.name) is tool:
-                    del self._own[tool.name]
-
-        ctx.defer(withdraw)
         self._own.update((tool.name, tool) for tool in offered)
-        return withdraw
+        offer = _Offer(self._own, offered)
+        ctx.defer(offer)
+        return offer
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name, None when this scope sees none."""
