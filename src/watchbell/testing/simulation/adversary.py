@@ -242,4 +242,5 @@ class Adversary:
 
     def _row(self, event: Event) -> Row:
         data = msgspec.json.decode(event.raw)
-        return Row(event.type, event.seq, event.time, data, self.machine.elapsed_seconds)
+        at, wall_ms = self.record.now()
+        return Row(event.type, event.seq, event.time, data, at, wall_ms)

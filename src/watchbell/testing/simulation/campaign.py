@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 60.0
 _CHUNK = 20
 
 
-class _Stuck(KeyboardInterrupt):  # noqa: N818 - only this kind of exception leaves an event loop at once
-    """A seed's patience is over."""
+class _Stuck(KeyboardInterrupt):
+    """The patience with a seed is over; only this kind of exception leaves an event loop at once."""
 
 
 def run_seeds(first: int, *, runs: int | None = None, seconds: float | None = None) -> Iterator[Result]:
