@@ -91,6 +91,7 @@ class Record:
         listed: Session and ids of each list that was answered.
         cancels: Session and instant of each cancel by a person.
         requests: What the model was asked, by session.
+        clock_rate: How fast the wall clock goes against true time.
         faults: What was wrong already when it happened, as kind, session and text.
         quiet_ids: Messages injected silently: they open no turn until their session is opened again.
         stopped_at: When the last process was told to end. What comes due while it ends is left.
@@ -108,6 +109,7 @@ class Record:
     requests: dict[str, list[Request]] = field(default_factory=dict[str, list[Request]])
     faults: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     quiet_ids: set[str] = field(default_factory=set[str])
+    clock_rate: float = 1.0
     stopped_at: float = 0.0
     counts: Counter[str] = field(default_factory=Counter[str])
     _entered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
