@@ -177,7 +177,7 @@ def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:
 
 
 def test_what_a_parent_delivered_settles_nothing_of_its_fork() -> None:
-    """Also not when the clock was set back: the parent's occurrence of the same id lies after the fork's target."""
+    """Also not when the clock was set back, so that the parent's occurrence of that id is the later one."""
 
     async def main(clock: SimulatedClock) -> None:
         disk = MemoryDisk()
