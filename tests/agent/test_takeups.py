@@ -126,6 +126,12 @@ def test_a_turn_that_a_person_opened_is_not() -> None:
     assert resume(*lost_turn(by=PERSON))[0] == []
 
 
+def test_a_turn_that_a_person_opened_is_not_although_a_retained_message_came_with_it() -> None:
+    log = lost_turn(by=PERSON)
+    log.insert(5, Draft("user/message", bell("another"), None, "append"))
+    assert resume(*log)[0] == []
+
+
 def test_a_turn_that_holds_some_text_of_an_answer_is_not() -> None:
     chunk = Draft("assistant/chunk", ChunkEvent(1, 1, TextDelta(0, "Str")))
     assert resume(*lost_turn(end=None, answer=(chunk,)))[0] == []

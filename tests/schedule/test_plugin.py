@@ -176,6 +176,29 @@ def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:
     run(main)
 
 
+def test_what_a_parent_delivered_settles_nothing_of_its_fork() -> None:
+    """Also not when the clock was set back, so that the parent's occurrence of that id is the later one."""
+
+    async def main(clock: SimulatedClock) -> None:
+        disk = MemoryDisk()
+        async with Program(clock, disk=disk, plugins=[schedule.plugin()]) as program:
+            parent = await program.host.agents.create("s")
+            await ask(parent, "schedule_create", prompt="parent's", after_seconds=600)
+            await asyncio.sleep(601)
+            await quiet(parent)
+            fork = await program.host.agents.fork(parent, "f")
+            clock.step(-7200)
+            await ask(fork, "schedule_create", prompt="fork's", after_seconds=60)
+        async with Program(clock, disk=disk, plugins=[schedule.plugin()]) as program:
+            fork = await program.host.agents.resume("f")
+            assert [view["id"] for view in await ask(fork, "schedule_list")] == ["schedule-1"]
+            await asyncio.sleep(61)
+            await quiet(fork)
+            assert texts(fork)[-2].endswith('"fork\'s"')
+
+    run(main)
+
+
 def test_the_caps_are_the_plugins() -> None:
     async def main(clock: SimulatedClock) -> None:
         limits = Limits(max_active=1)

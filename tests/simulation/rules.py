@@ -16,6 +16,7 @@ from watchbell.agent.inbox import Inbox
 from watchbell.agent.takeups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.events import Message
+from watchbell.log.projection import Reason
 from watchbell.log.session import SessionHeader
 from watchbell.schedule import owner as owner_module
 from watchbell.schedule.owner import Owner
@@ -58,6 +59,34 @@ def _take_ups(patch: Patch) -> None:
 
 def _end_of_take_ups(patch: Patch) -> None:
     patch.setattr(takeups, "MAX_TAKE_UPS", 99)
+
+
+def _text_settles(patch: Patch) -> None:
+    """Take up what was cut off in the middle of its answer, too."""
+    patch.setattr(takeups, "_holds_text", lambda event: False)
+
+
+def _cancel_settles(patch: Patch) -> None:
+    """Take up what a person cancelled, too."""
+    patch.setattr(Reason, "is_loss", property(lambda self: self.kind in ("interrupted", "aborted")))
+
+
+def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
+    patch.setattr(Reason, "is_uncertainty", property(lambda self: False))
+
+
+def _take_ups_after_disposal(patch: Patch) -> None:
+    patch.setattr(Reason, "is_loss", property(lambda self: self.kind == "interrupted"))
+
+
+def _who_ended_a_turn(patch: Patch) -> None:
+    """Say of what a person cancelled that the agent was disposed of."""
+    cancel = Turn.cancel
+
+    def cancel_namelessly(self: Turn, kind: str) -> None:
+        cancel(self, "disposed")
+
+    patch.setattr(Turn, "cancel", cancel_namelessly)
 
 
 def _retained_messages(patch: Patch) -> None:
@@ -270,6 +299,11 @@ RULES = [
     Rule("dispatches found by key", _keyed_dispatches, "doubled", 45),
     Rule("taking up", _take_ups, "silent", 0),
     Rule("three takings-up at most", _end_of_take_ups, "invalid", 77),
+    Rule("no taking up of what was answered", _text_settles, "doubled", 5),
+    Rule("no taking up of what was cancelled", _cancel_settles, "doubled", 5),
+    Rule("taking up after a failed barrier", _take_ups_after_a_failed_barrier, "silent", 6),
+    Rule("taking up after disposal", _take_ups_after_disposal, "silent", 1),
+    Rule("who ended a turn", _who_ended_a_turn, "invalid", 5),
     Rule("retained messages", _retained_messages, "lost", 0),
     Rule("message and dispatch in one batch", _one_batch_for_message_and_dispatch, "lost", 4),
     Rule("barrier before the decision", _barrier_before_the_decision, "unconfirmed", 5),

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.simulation.rules import RULES, Rule
-from watchbell.testing.simulation import Result, run_seed
+from watchbell.schedule.owner import Owner
+from watchbell.testing.simulation import Result, campaign, run_seed
 
 SEEDS = 300
 """Seeds of this suite; `make sim` runs more."""
@@ -38,6 +39,20 @@ def test_a_rule_that_is_taken_out_is_missed(rule: Rule, monkeypatch: pytest.Monk
         if result.count(rule.kind):
             return
     pytest.fail(f"no seed shows that {rule.name} is missing")
+
+
+def test_a_seed_in_which_the_program_runs_in_a_circle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = Owner._claim_and_append
+
+    def try_on_while_busy(self: Owner) -> bool:
+        claim(self)
+        return True
+
+    monkeypatch.setattr(Owner, "_claim_and_append", try_on_while_busy)
+    monkeypatch.setattr(campaign, "PATIENCE_SECONDS", 2.0)
+    result = campaign.attempt(1)
+    assert [found.kind for found in result.violations[1]] == ["silent"]
+    assert "no end after 2 s" in result.violations[1][0].text
 
 
 def test_a_seed_gives_one_log_in_every_process() -> None:

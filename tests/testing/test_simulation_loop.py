@@ -166,6 +166,25 @@ def test_a_start_is_text_with_an_offset_or_milliseconds() -> None:
         SimulatedClock("2026-12-01T00:00:00")
 
 
+@pytest.mark.parametrize(("rate", "seconds"), [(1.25, 80.0), (0.5, 200.0)])
+def test_a_wall_clock_that_drifts_is_waited_for_by_what_it_reads(rate: float, seconds: float) -> None:
+    async def main(clock: SimulatedClock) -> tuple[float, str]:
+        await asyncio.sleep(10)
+        clock.drift(rate)
+        begun = asyncio.get_running_loop().time()
+        await clock.sleep_until(clock.now_ms() + 100_000)
+        return asyncio.get_running_loop().time() - begun, clock.iso()
+
+    waited, read = simulate(main)
+    assert waited == pytest.approx(seconds, abs=0.5)
+    assert read >= "2026-12-01T00:01:50.000Z"
+
+
+def test_a_clock_cannot_drift_backwards() -> None:
+    with pytest.raises(ValueError, match="step"):
+        SimulatedClock().drift(0)
+
+
 def test_a_machine_cannot_sleep_backwards() -> None:
     with pytest.raises(ValueError, match="step"):
         SimulatedClock().freeze_monotonic(-1)

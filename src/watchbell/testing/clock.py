@@ -31,6 +31,8 @@ class SimulatedClock(WallClock):
     def __init__(self, start: str | int = DEFAULT_START, *, recheck_seconds: float = RECHECK_SECONDS) -> None:
         super().__init__(self._read_wall, self._read_monotonic, recheck_seconds=recheck_seconds)
         self._wall_start = start if isinstance(start, int) else _to_ms(start)
+        self._rate = 1.0
+        self._rate_since = 0.0  # seconds that it had run when it was given this rate
         self._loop_read: asyncio.AbstractEventLoop | None = None  # whose time it runs with
         self._zero = 0.0  # what that loop's time was when the clock read `start`
         self._read_monotonic()
@@ -38,6 +40,22 @@ class SimulatedClock(WallClock):
     def step(self, seconds: float) -> None:
         """Set the wall clock forward, or back when negative; monotonic time goes on as before."""
         self._wall_start += round(seconds * 1000)
+
+    @property
+    def rate(self) -> float:
+        """Wall seconds in one second of monotonic time; 1 unless `drift` set it."""
+        return self._rate
+
+    def drift(self, rate: float) -> None:
+        """From now on let the wall clock go faster than monotonic time, or slower when `rate` is below 1.
+
+        Raises:
+            ValueError: `rate` is not positive.
+        """
+        if rate <= 0:
+            raise ValueError("a clock that drifts still goes forward; use step() to set it back")
+        self._wall_start, self._rate_since = self._read_wall(), self._elapsed()
+        self._rate = rate
 
     def freeze_monotonic(self, wall_seconds: float) -> None:
         """Let wall time pass while monotonic time stands, as when a laptop sleeps.
@@ -55,7 +73,7 @@ class SimulatedClock(WallClock):
         return now.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
     def _read_wall(self) -> int:
-        return self._wall_start + round(self._read_monotonic() * 1000)
+        return self._wall_start + round((self._read_monotonic() - self._rate_since) * 1000 * self._rate)
 
     def _read_monotonic(self) -> float:
         """Read the seconds that the clock has run, on the running event loop or the last one."""

@@ -113,8 +113,9 @@ class SimulatedMachine:
 
     async def _run(self, process: Callable[[], Awaitable[T]]) -> T:
         # A new clock for each process: what waited on the last one's is gone.
+        rate = self.clock.rate
         self.clock = SimulatedClock(self.clock.now_ms())
-        self.clock.now_ms()
+        self.clock.drift(rate)
         return await without_leftovers(process())
 
     def _crash(self) -> None:

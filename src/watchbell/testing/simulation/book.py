@@ -210,6 +210,8 @@ class Book:
                 self._require(self.attempts[message_id] == data["attempt"], seq, "a take-up miscounted")
                 self._require(data["attempt"] <= _MOST_TAKE_UPS, seq, "taken up once too often")
                 self._require(self.entered[message_id] == 1, seq, "taken up before it entered")
+                if not any(turn.is_unanswered for turn in self._last_turn_of(message_id)):
+                    self._wrong("doubled", f"row {seq}: {message_id} is taken up, but was not cut off")
                 self._taken_up = message_id
             case "turn/start":
                 if self._taken_up is not None and self.turn is not None:
@@ -219,6 +221,9 @@ class Book:
                 self._change(seq, data)
             case _:
                 pass
+
+    def _last_turn_of(self, message_id: str) -> list[Turn]:
+        return [turn for turn in self.turns if message_id in turn.reminders][-1:]
 
     def _splice(self, seq: int, time: int, data: Any) -> None:
         messages = self.pending[data["target"]]

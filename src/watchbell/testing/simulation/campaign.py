@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import NoReturn
 
 from watchbell.clock import wall_ms
 from watchbell.testing.simulation.oracle import Violation
@@ -14,7 +17,14 @@ from watchbell.testing.simulation.runs import Result, run_seed
 
 __all__ = ["attempt", "run_seeds"]
 
+PATIENCE_SECONDS = 60.0
+"""Real time after which a seed, which takes a fraction of a second, counts as one that never ends."""
+
 _CHUNK = 20
+
+
+class _Stuck(KeyboardInterrupt):
+    """The patience with a seed is over; only this kind of exception leaves an event loop at once."""
 
 
 def run_seeds(first: int, *, runs: int | None = None, seconds: float | None = None) -> Iterator[Result]:
@@ -42,11 +52,38 @@ def run_seeds(first: int, *, runs: int | None = None, seconds: float | None = No
 
 
 def attempt(seed: int) -> Result:
-    """Run one seed; that the simulation itself fails is a finding too."""
+    """Run one seed; that the simulation itself fails, or never ends, is a finding too."""
     try:
-        return run_seed(seed)
+        with _patience():
+            return run_seed(seed)
+    except _Stuck:
+        return _failure(seed, "silent", f"no end after {PATIENCE_SECONDS:.0f} s")
     except Exception:  # noqa: BLE001 - whatever it is, the seed is what matters
-        return Result(1, violations={seed: [Violation("invalid", "?", traceback.format_exc(limit=-8))]})
+        return _failure(seed, "invalid", "the simulation failed")
+
+
+def _failure(seed: int, kind: str, what: str) -> Result:
+    text = f"{what}\n{traceback.format_exc(limit=-16)}"
+    return Result(1, violations={seed: [Violation(kind, "?", text)]})
+
+
+@contextlib.contextmanager
+def _patience() -> Generator[None]:
+    """Interrupt what takes too long, where the system can."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    previous = signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise _Stuck
 
 
 def _chunks(first: int, runs: int | None) -> Iterator[range]:

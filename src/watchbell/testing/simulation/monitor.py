@@ -21,7 +21,7 @@ def find_late(record: Record) -> list[tuple[str, str]]:
         if moment.session is None:
             watched = list(watches.values())
         else:
-            watched = [watches.setdefault(moment.session, _Watch(record.quiet_ids))]
+            watched = [watches.setdefault(moment.session, _Watch(record.quiet_ids, record.clock_rate))]
         for watch in watched:
             text = watch.pass_to(moment)
             if text is not None:
@@ -35,8 +35,9 @@ def find_late(record: Record) -> list[tuple[str, str]]:
 class _Watch:
     """One session in one process's life."""
 
-    def __init__(self, quiet_ids: set[str]) -> None:
+    def __init__(self, quiet_ids: set[str], clock_rate: float) -> None:
         self._quiet_ids = quiet_ids
+        self._clock_rate = clock_rate
         self._book = Book()
         self._waking_at_open: set[str] = set()
         self._is_alive = False
@@ -54,7 +55,7 @@ class _Watch:
         if target is None or not self._is_ready():
             return None
         if self._due_since is None:
-            since = self._at + max(0, target - self._wall_ms) / 1000
+            since = self._at + max(0, target - self._wall_ms) / 1000 / self._clock_rate
             self._due_since = since if since <= moment.at else None
         if self._due_since is None or moment.at - self._due_since <= BOUND_SECONDS + _SLACK_SECONDS:
             return None

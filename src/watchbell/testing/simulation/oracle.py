@@ -97,7 +97,7 @@ class _Case:
         """Fold the log, then look at what it came to."""
         for row in self._rows:
             self.book.add(row["type"], row["seq"], row["time"], row["data"])
-        self._examine_times()
+        self._examine_rows()
         self._examine_keys()
         self._examine_calls()
         self._examine_rest()
@@ -106,15 +106,23 @@ class _Case:
     def _wrong(self, kind: str, text: str) -> None:
         self.book.wrongs.append((kind, text))
 
-    def _examine_times(self) -> None:
-        """The rows are those that were seen to enter, at the time that the clock then read."""
+    def _examine_rows(self) -> None:
+        """The rows are those that were seen to enter, and what was decided was due by the clock itself."""
         seen = self._record.rows.get(self._session, [])
-        if [(row.type, row.seq, row.time) for row in seen] != [
-            (row["type"], row["seq"], row["time"]) for row in self._rows
+        if [(row.type, row.seq, row.time, row.data) for row in seen] != [
+            (row["type"], row["seq"], row["time"], row["data"]) for row in self._rows
         ]:
             self._wrong(
                 "invalid", f"{len(self._rows)} rows are on disk that are not the {len(seen)} appended ones"
             )
+            return
+        for decision in self.book.decisions.values():
+            read_ms = seen[decision.seq].wall_ms
+            for schedule_id, occurrence in decision.keys:
+                if to_ms(occurrence) > read_ms:
+                    early_ms = to_ms(occurrence) - read_ms
+                    text = f"{schedule_id} was decided {early_ms} ms before {occurrence} by the clock itself"
+                    self._wrong("early", text)
 
     def _examine_keys(self) -> None:
         """Each dispatched occurrence entered the conversation once, or still waits to; nothing else did."""

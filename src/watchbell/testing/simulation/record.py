@@ -23,13 +23,14 @@ Kind: TypeAlias = Literal[
 
 @dataclass(slots=True)
 class Row:
-    """One row as it entered a live log: its JSON envelope, and the instant."""
+    """One row as it entered a live log: its JSON envelope, the instant, and what the wall clock read."""
 
     type: str
     seq: int
     time: int
     data: Any
     at: float
+    wall_ms: int
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class Record:
         listed: Session and ids of each list that was answered.
         cancels: Session and instant of each cancel by a person.
         requests: What the model was asked, by session.
+        clock_rate: How fast the wall clock goes against true time.
         faults: What was wrong already when it happened, as kind, session and text.
         quiet_ids: Messages injected silently: they open no turn until their session is opened again.
         stopped_at: When the last process was told to end. What comes due while it ends is left.
@@ -107,14 +109,20 @@ class Record:
     requests: dict[str, list[Request]] = field(default_factory=dict[str, list[Request]])
     faults: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     quiet_ids: set[str] = field(default_factory=set[str])
+    clock_rate: float = 1.0
     stopped_at: float = 0.0
     counts: Counter[str] = field(default_factory=Counter[str])
     _entered: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    _going: set[str] = field(default_factory=set[str])
 
     def note(self, session: str | None, kind: Kind, value: Any = None) -> None:
         """Write down what happens now."""
         at, wall_ms = self.now()
         self.moments.append(Moment(at, wall_ms, session, kind, value))
+        if session is not None and kind == "gone":
+            self._going.add(session)
+        elif session is not None and kind == "open":
+            self._going.discard(session)
 
     def opened(self, session: str, owned_from: int, loaded: list[Row]) -> None:
         """Take note of a log that becomes live: a prefix of what was appended, and all that was durable."""
@@ -142,6 +150,9 @@ class Record:
                 self._entered[session, row.data["id"]] = row.seq
         self.note(session, "append", rows)
         self._require_confirmed_changes(session, rows)
+        if session not in self._going and any(is_disposal(row) for row in rows):
+            text = "a turn ended as aborted by disposal, and nobody disposed of the agent"
+            self.faults.append(("invalid", session, text))
 
     def wrote(self, session: str, length: int) -> None:
         """Take note that the first `length` rows are on disk."""
@@ -172,3 +183,10 @@ def is_reminder(row: Row) -> bool:
     if row.type != "agent/inbox/spliced":
         return False
     return any(message["source"].get("plugin") == "schedule" for message in row.data["inserted"])
+
+
+def is_disposal(row: Row) -> bool:
+    """Whether a row ends a turn because its agent is disposed of."""
+    if row.type != "turn/end" or row.data["reason"]["kind"] != "aborted":
+        return False
+    return row.data["reason"]["reason"]["kind"] == "disposed"
