@@ -93,7 +93,6 @@ class Agent:
         self._ending: asyncio.Task[None] | None = None
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._idle_listeners: Subscriptions = {}
-        self._healed_listeners: Subscriptions = {}
         self._driver = Driver(self, opening.take_ups)
         ctx.defer(session.observe(self._on_events))
 
@@ -230,12 +229,11 @@ class Agent:
                     self._idle_waiters.remove(waiter)
 
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` each time the agent has become idle; the function returned ends that."""
-        return Subscription(self._idle_listeners, listener)
+        """Call `listener` each time the agent has become idle, and when its storage works again while it is.
 
-    def on_healed(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` when its session could be stored again; the function returned ends that."""
-        return Subscription(self._healed_listeners, listener)
+        The function returned ends that.
+        """
+        return Subscription(self._idle_listeners, listener)
 
     def reserve_turn_admission(self) -> Reservation | None:
         """Claim the idle agent, or return None when a turn or another task owns it or input waits for a turn.
@@ -292,8 +290,6 @@ class Agent:
     def storage_healed(self) -> None:
         """Go on with what waited for the storage. The registry calls it."""
         self._driver.storage_healed()
-        for subscription in tuple(self._healed_listeners):
-            subscription.listener()
         self.settle()
 
     def settle(self) -> None:

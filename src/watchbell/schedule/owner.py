@@ -50,10 +50,8 @@ class Owner:
         self._asked = False
         self._claiming = False
         self._closed = False
-        self._subscriptions: list[Callable[[], None]] = [
-            agent.on_idle(self._on_idle),
-            agent.on_healed(self._on_healed),
-        ]
+        # It tells of an idle agent whose storage works again, too.
+        self._end_listening: Callable[[], None] = agent.on_idle(self._on_idle)
         transactions.on_durable_change = self.request
 
     def request(self) -> None:
@@ -70,8 +68,7 @@ class Owner:
         self._disarm()
         if self._look is not None:
             self._look.cancel()
-        for end in self._subscriptions:
-            end()
+        self._end_listening()
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -188,6 +185,3 @@ class Owner:
     def _on_idle(self) -> None:
         if not self._claiming:
             self.request()
-
-    def _on_healed(self) -> None:
-        self.request()
