@@ -41,6 +41,8 @@ def test_a_rule_that_is_taken_out_is_missed(rule: Rule, monkeypatch: pytest.Monk
     pytest.fail(f"no seed shows that {rule.name} is missing")
 
 
+# The interrupt may fall into what drops a weak reference, and is ignored there; the next one comes soon.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_seed_in_which_the_program_runs_in_a_circle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     claim = Owner._claim_and_append
 
@@ -52,7 +54,7 @@ def test_a_seed_in_which_the_program_runs_in_a_circle_is_named(monkeypatch: pyte
     monkeypatch.setattr(campaign, "PATIENCE_SECONDS", 2.0)
     result = campaign.attempt(1)
     assert [found.kind for found in result.violations[1]] == ["silent"]
-    assert "no end after 2 s" in result.violations[1][0].text
+    assert "no end after 2 s of CPU time" in result.violations[1][0].text
 
 
 def test_a_seed_gives_one_log_in_every_process() -> None:

@@ -18,7 +18,7 @@ from watchbell.testing.simulation.runs import Result, run_seed
 __all__ = ["attempt", "run_seeds"]
 
 PATIENCE_SECONDS = 60.0
-"""Real time after which a seed, which takes a fraction of a second, counts as one that never ends."""
+"""CPU time after which a seed, which takes a fraction of a second, counts as one that never ends."""
 
 _CHUNK = 20
 
@@ -57,7 +57,7 @@ def attempt(seed: int) -> Result:
         with _patience():
             return run_seed(seed)
     except _Stuck:
-        return _failure(seed, "silent", f"no end after {PATIENCE_SECONDS:.0f} s")
+        return _failure(seed, "silent", f"no end after {PATIENCE_SECONDS:.0f} s of CPU time")
     except Exception:  # noqa: BLE001 - whatever it is, the seed is what matters
         return _failure(seed, "invalid", "the simulation failed")
 
@@ -73,13 +73,13 @@ def _patience() -> Generator[None]:
     if not hasattr(signal, "setitimer"):
         yield
         return
-    previous = signal.signal(signal.SIGALRM, _interrupt)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, 1)
+    previous = signal.signal(signal.SIGPROF, _interrupt)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE_SECONDS, 0.05)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def _interrupt(*_: object) -> NoReturn:
