@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.logs import HEADER, place
 from tests.performance.test_operation_counts import CountingFiles, count_tracked, long_log
 from tests.program import Program, ask, run, store
 from watchbell import Host, JsonlStorage, schedule
@@ -29,13 +29,11 @@ from watchbell.agent.agent import Agent
 from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.events import Draft
-from watchbell.log.session import SessionHeader
 from watchbell.schedule.protocol import AtRecord, Change, Create, Delete, EveryRecord, draft_change
 from watchbell.schedule.rules import Limits
 from watchbell.schedule.state import ScheduleState
 from watchbell.storage.files import FileSystem
 from watchbell.storage.frames import encode_frame
-from watchbell.storage.layout import log_path
 from watchbell.storage.reading import read_log
 from watchbell.testing import ScriptedModel, SimulatedClock
 
@@ -67,25 +65,13 @@ def counted() -> Iterator[Calls]:
         gc.enable()
 
 
-class AtOnce(Executor):
-    """Does all work at once, in the thread that asks."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - whoever asked gets it
-            future.set_exception(error)
-        return future
-
-
 @asynccontextmanager
 async def real_host(
     home: Path, clock: SimulatedClock
 ) -> AsyncGenerator[tuple[Host, ScriptedModel, CountingFiles]]:
     """A host over real files, in simulated time."""
     files, model = CountingFiles(), ScriptedModel()
-    storage = JsonlStorage(home, files=files, executor=AtOnce(), now_ms=clock.now_ms)
+    storage = JsonlStorage(home, files=files, now_ms=clock.now_ms)
     async with Host(storage=storage, model=model, plugins=[schedule.plugin()], clock=clock) as host:
         yield host, model, files
 
@@ -330,11 +316,7 @@ def write_log(home: Path, turns: int, frames: int) -> Path:
     events = long_log(turns)
     each = -(-len(events) // frames)
     texts = [encode_rows(events[at : at + each]) for at in range(0, len(events), each)]
-    path = log_path(home, "s", None, "zstd")
-    path.parent.mkdir(parents=True)
-    head = encode_header(SessionHeader(id="s", created_at=0, delegation_depth=0))
-    path.write_bytes(b"".join(map(encode_frame, [head, *texts])))
-    return path
+    return place(home, b"".join(map(encode_frame, [encode_header(HEADER), *texts])))
 
 
 def test_a_resume_reads_its_log_once_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,12 +124,15 @@ class Book:
         except (KeyError, TypeError, ValueError) as error:
             self._wrong("invalid", f"row {seq}, {type_}: {type(error).__name__} {error}")
 
+    def last_turns(self) -> dict[str, Turn]:
+        """Return the last turn of each reminder message that had one."""
+        return {message: turn for turn in self.turns for message in turn.reminders}
+
     def unanswered(self) -> dict[str, Turn]:
         """Return the reminder messages whose last turn is to be taken up again, with that turn."""
-        last = {message: turn for turn in self.turns for message in turn.reminders}
         return {
             message: turn
-            for message, turn in last.items()
+            for message, turn in self.last_turns().items()
             if turn.end is not None and turn.is_unanswered and self.attempts[message] < _MOST_TAKE_UPS
         }
 
@@ -210,7 +213,8 @@ class Book:
                 self._require(self.attempts[message_id] == data["attempt"], seq, "a take-up miscounted")
                 self._require(data["attempt"] <= _MOST_TAKE_UPS, seq, "taken up once too often")
                 self._require(self.entered[message_id] == 1, seq, "taken up before it entered")
-                if not any(turn.is_unanswered for turn in self._last_turn_of(message_id)):
+                last = self.last_turns().get(message_id)
+                if last is None or not last.is_unanswered:
                     self._wrong("doubled", f"row {seq}: {message_id} is taken up, but was not cut off")
                 self._taken_up = message_id
             case "turn/start":
@@ -221,9 +225,6 @@ class Book:
                 self._change(seq, data)
             case _:
                 pass
-
-    def _last_turn_of(self, message_id: str) -> list[Turn]:
-        return [turn for turn in self.turns if message_id in turn.reminders][-1:]
 
     def _splice(self, seq: int, time: int, data: Any) -> None:
         messages = self.pending[data["target"]]

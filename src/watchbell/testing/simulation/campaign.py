@@ -69,7 +69,7 @@ def _failure(seed: int, kind: str, what: str) -> Result:
 
 @contextlib.contextmanager
 def _patience() -> Generator[None]:
-    """Interrupt what takes too long, where the system can."""
+    """Interrupt what takes too long, where the system can; soon again where Python ignored it."""
     if not hasattr(signal, "setitimer"):
         yield
         return

@@ -201,8 +201,7 @@ class _Case:
         asked = {
             name for request in self._record.requests.get(self._session, []) for name in request.message_ids
         }
-        last = {message: turn for turn in self.book.turns for message in turn.reminders}
-        for message_id, turn in last.items():
+        for message_id, turn in self.book.last_turns().items():
             kind = turn.reason.get("kind")
             if self._is_over(turn.end):
                 continue
