@@ -43,7 +43,7 @@ bench: $(VENV)/bench.stamp ## measure, and print the figures; ARGS="resume --run
 	$(BIN)/python -m benchmarks $(ARGS)
 
 sim: $(VENV)/dev.stamp ## break the promise, if you can: SEED=n, RUNS=n, SECONDS=n
-	$(BIN)/python -m watchbell.testing.simulation \
+	$(BIN)/python -m tests.simulation \
 		$(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 chaos: $(VENV)/dev.stamp ## kill real hosts on real files: KILLS=n, SEED=n

@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.process import call, host, p50, p99, peak_mb
 from benchmarks.report import Figure
 from watchbell.clock import wall_ms
-from watchbell.log.events import Event
-from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import render_instant
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.instants import render_instant
+from watchbell.log.event import Event
+from watchbell.log.header import SessionHeader
+from watchbell.storage.jsonl.store import JsonlStorage
 
 ONE_AFTER_THE_OTHER = 30
 

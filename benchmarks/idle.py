@@ -11,7 +11,8 @@ from benchmarks.logs import write_log
 from benchmarks.process import host, peak_mb
 from benchmarks.report import Figure
 from watchbell.clock import wall_ms
-from watchbell.schedule.protocol import AtRecord, Create, encode_change, render_instant
+from watchbell.instants import render_instant
+from watchbell.reminders.records import AtRecord, Create, encode_change
 
 SESSIONS, REMINDERS = 100, 1_000
 SECONDS = 12

@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from watchbell.instants import render_instant
 from watchbell.log.codec import encode_header
-from watchbell.log.session import SessionHeader
+from watchbell.log.header import SessionHeader
 from watchbell.log.values import encode_json
-from watchbell.schedule.protocol import (
+from watchbell.reminders.records import (
     AfterRecord,
     Change,
     Create,
@@ -17,10 +18,9 @@ from watchbell.schedule.protocol import (
     Dispatch,
     EveryRecord,
     encode_change,
-    render_instant,
 )
-from watchbell.storage.frames import encode_frame
-from watchbell.storage.layout import Compression, log_path
+from watchbell.storage.jsonl._frames import encode_frame
+from watchbell.storage.jsonl.layout import Compression, log_path
 
 __all__ = ["STARTED_AT_MS", "changes", "turns", "write_log"]
 

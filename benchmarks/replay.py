@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.logs import changes, turns
 from benchmarks.report import Figure
-from watchbell.log.blocks import decode_block
 from watchbell.log.eventlog import EventLog
-from watchbell.schedule.state import ScheduleState
+from watchbell.log.segments import decode_block
+from watchbell.reminders.state import ScheduleState
 
 BLOCK_BYTES = 128 * 1024
 EVENTS = {"10 %": 1_000_000, "100 %": 300_000}

@@ -14,7 +14,7 @@ from benchmarks.logs import turns, write_log
 from benchmarks.process import host, peak_mb
 from benchmarks.report import Figure
 from watchbell.clock import SystemClock, Timer
-from watchbell.storage.layout import Compression
+from watchbell.storage.jsonl.layout import Compression
 
 BLOCK_BYTES = 128 * 1024
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from watchbell import Agent, Event, Host, Message
-from watchbell.cli.compose import Program
+from watchbell.cli.program import Program
 from watchbell.host.settings import load_settings
 
 

@@ -18,14 +18,14 @@ from watchbell.clock import Clock
 from watchbell.errors import PersistenceError
 from watchbell.host import Host
 from watchbell.log.codec import encode_header, encode_rows
-from watchbell.log.events import Draft, Event
-from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import AtRecord, Create, Delete, draft_change
+from watchbell.log.event import Draft, Event
+from watchbell.log.header import SessionHeader
+from watchbell.reminders.records import AtRecord, Create, Delete, draft_change
 from watchbell.storage.base import StoredLog
-from watchbell.storage.files import FileSystem
-from watchbell.storage.frames import encode_frame
-from watchbell.storage.jsonl import JsonlStorage
-from watchbell.storage.layout import Compression, log_path
+from watchbell.storage.jsonl._frames import encode_frame
+from watchbell.storage.jsonl.files import FileSystem
+from watchbell.storage.jsonl.layout import Compression, log_path
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import ScriptedModel, SimulatedClock, simulate
 from watchbell.testing.clock import DEFAULT_START
 from watchbell.testing.model import Script

@@ -16,9 +16,9 @@ from watchbell.context import Plugin
 from watchbell.errors import PersistenceError
 from watchbell.host import Host
 from watchbell.log.codec import decode_rows, encode_rows
+from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft, Event
-from watchbell.log.session import SessionHeader
+from watchbell.log.header import SessionHeader
 from watchbell.log.values import decode_json
 from watchbell.models.base import ModelRequest
 from watchbell.testing import (

@@ -17,7 +17,6 @@ CONTRACTS = Path(__file__).parents[1] / ".importlinter"
 NO_LAYER = {
     "watchbell",  # names what is public, from all layers
     "watchbell.__main__",  # starts the CLI
-    "watchbell.schedule",  # parted into its pure modules and its shell, which are layers
     "watchbell.testing",  # stands beside the layers; nothing imports it
 }
 

@@ -22,7 +22,7 @@ from importlib.metadata import version
 
 from watchbell import schedule
 from watchbell.agent.agent import Agent, Reservation
-from watchbell.agent.answer import AnswerRecorder
+from watchbell.agent.answers import AnswerRecorder
 from watchbell.agent.registry import AgentRegistry
 from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.clock import Clock, SystemClock
@@ -52,22 +52,17 @@ from watchbell.errors import (
     ZoneDataError,
 )
 from watchbell.host import Host, time_context
-from watchbell.log.events import (
-    Event,
-    Message,
-    ReasoningBlock,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolSpec,
-)
-from watchbell.log.session import Session, SessionHeader
+from watchbell.log.event import Event
+from watchbell.log.header import SessionHeader
+from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from watchbell.log.payloads import ToolSpec
 from watchbell.models.base import ChatModel, ModelRequest
-from watchbell.models.offline import OfflineModel
-from watchbell.models.openai import OpenAIModel
+from watchbell.models.openai.model import OpenAIModel
+from watchbell.offline.model import OfflineModel
+from watchbell.sessions.live import Sessions
+from watchbell.sessions.session import Session
 from watchbell.storage.base import SessionPersistence
-from watchbell.storage.jsonl import JsonlStorage
-from watchbell.storage.sessions import Sessions
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.tools.definition import AbortSignal, ErrorValue, Tool, ToolExecution
 from watchbell.tools.function import tool
 from watchbell.tools.registry import ToolOutcome, ToolRegistry

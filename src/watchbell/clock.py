@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from watchbell.log.subscription import Subscription, Subscriptions
+from watchbell.listeners import Subscription, Subscriptions
 
 __all__ = ["RECHECK_SECONDS", "STEP_SECONDS", "Clock", "SystemClock", "Timer", "WallClock", "wall_ms"]
 

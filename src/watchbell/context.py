@@ -14,15 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 from watchbell.errors import CompositionError
-from watchbell.log.subscription import Subscription, Subscriptions
+from watchbell.listeners import Subscription, Subscriptions
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from watchbell.agent.registry import AgentRegistry
     from watchbell.clock import Clock
+    from watchbell.sessions.live import Sessions
     from watchbell.storage.base import SessionPersistence
-    from watchbell.storage.sessions import Sessions
     from watchbell.tools.registry import ToolRegistry
 
 __all__ = ["Context", "Plugin"]

@@ -22,8 +22,9 @@ from tests.program import (
     user_texts,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.entry import StepPlan
-from watchbell.log.events import Event, Message, TextBlock
+from watchbell.agent.steps import StepPlan
+from watchbell.log.event import Event
+from watchbell.log.messages import Message, TextBlock
 from watchbell.models.base import ModelRequest
 from watchbell.testing import SimulatedClock, call, hang, say
 from watchbell.testing.model import Answer

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from watchbell.agent.inbox import Inbox, Target
 from watchbell.errors import CorruptLogError
+from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft, Message, TextBlock, TurnEnd, TurnStart
+from watchbell.log.messages import Message, TextBlock
+from watchbell.log.payloads import TurnEnd, TurnStart
 
 INTERRUPTED = {"kind": "interrupted"}
 DISPOSED = {"kind": "aborted", "reason": {"kind": "disposed"}}

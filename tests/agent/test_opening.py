@@ -11,14 +11,17 @@ import pytest
 
 from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.opening import SLICE_EVENTS, Opening
-from watchbell.agent.takeups import TakeUps
+from watchbell.agent.opening import Opening
+from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
-from watchbell.log.blocks import decode_block
 from watchbell.log.codec import encode_rows
+from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft, Event, Message, StepMark, TakeUp, TextBlock, TurnEnd, TurnStart
-from watchbell.log.session import Session, SessionHeader
+from watchbell.log.header import SessionHeader
+from watchbell.log.messages import Message, TextBlock
+from watchbell.log.payloads import StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.segments import decode_block
+from watchbell.sessions.session import SLICE_EVENTS, Session
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
 from watchbell.tools.function import tool
 

@@ -16,7 +16,7 @@ from watchbell.errors import (
     SessionLockedError,
     SessionNotFoundError,
 )
-from watchbell.log.events import Draft
+from watchbell.log.event import Draft
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang
 from watchbell.tools.definition import ToolExecution
 from watchbell.tools.function import tool

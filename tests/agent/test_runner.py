@@ -20,9 +20,9 @@ from watchbell import (
     tool,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.answer import AnswerRecorder
+from watchbell.agent.answers import AnswerRecorder
 from watchbell.host import time_context
-from watchbell.log.events import Event
+from watchbell.log.event import Event
 from watchbell.testing import FaultyPersistence, MemoryDisk, MemoryStorage, SimulatedClock
 
 Loop = Callable[[TurnRecorder], Awaitable[None]]

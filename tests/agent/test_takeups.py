@@ -20,19 +20,10 @@ from tests.program import (
 )
 from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
-from watchbell.log.events import (
-    AssistantMessage,
-    ChunkEvent,
-    Draft,
-    Message,
-    ReasoningBlock,
-    StepMark,
-    TakeUp,
-    TextBlock,
-    TextDelta,
-    TurnEnd,
-    TurnStart,
-)
+from watchbell.log.chunks import TextDelta
+from watchbell.log.event import Draft
+from watchbell.log.messages import Message, ReasoningBlock, TextBlock
+from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang, say, think
 from watchbell.testing.model import Part
 from watchbell.tools.function import tool

@@ -23,13 +23,10 @@ from tests.program import (
     user_texts,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.entry import StepPlan
+from watchbell.agent.steps import StepPlan
 from watchbell.errors import InvalidEventError
 from watchbell.host import time_context
-from watchbell.log.events import (
-    Message,
-    TextBlock,
-)
+from watchbell.log.messages import Message, TextBlock
 from watchbell.testing import SimulatedClock, call, say, think
 
 OPENING = ["agent/inbox/spliced", "turn/start", "agent/inbox/spliced", "step/start", "user/message"]

@@ -13,7 +13,7 @@ from tests.chaos.oracle import Promise, Verdict, has_torn_tail, judge, read_rows
 from tests.chaos.process import HostProcess
 from watchbell.clock import wall_ms
 from watchbell.errors import SessionLockedError
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 
 GRID_MS = 500
 """One-shots of a round, and repeaters of all, have their targets close after a multiple of this."""

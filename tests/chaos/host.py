@@ -15,11 +15,11 @@ from typing import Any
 
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.cli.signals import run_stoppable
+from watchbell.cli.console.signals import run_stoppable
 from watchbell.clock import WallClock, wall_ms
 from watchbell.host import Host
 from watchbell.models.base import ModelRequest
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import ScriptedModel, call, say, think
 from watchbell.testing.model import Answer
 from watchbell.tools.definition import AbortSignal, ToolExecution

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 
 from watchbell.cli.main import main
-from watchbell.log.events import Draft
-from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import AtRecord, Create, EveryRecord, Record, draft_change
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.log.event import Draft
+from watchbell.log.header import SessionHeader
+from watchbell.reminders.records import AtRecord, Create, EveryRecord, Record, draft_change
+from watchbell.storage.jsonl.store import JsonlStorage
 
 PAST = "2020-01-01T00:00:00.000Z"
 FUTURE = "2999-12-31T23:00:00.000Z"

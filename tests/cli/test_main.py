@@ -13,7 +13,7 @@ import pytest
 
 import watchbell as package
 from tests.cli.conftest import FUTURE, Ran, Store, create, read_events
-from watchbell.cli import sessions
+from watchbell.cli.commands import sessions
 
 
 def test_the_version_is_the_packages(watchbell: Callable[..., Ran]) -> None:

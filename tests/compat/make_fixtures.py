@@ -16,9 +16,9 @@ from tests.program import ask, quiet
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.host import Host
-from watchbell.log.events import Draft
-from watchbell.storage.jsonl import JsonlStorage
-from watchbell.storage.layout import Compression, find_logs
+from watchbell.log.event import Draft
+from watchbell.storage.jsonl.layout import Compression, find_logs
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import ScriptedModel, SimulatedClock, call, hang, say, simulate, think
 from watchbell.testing.model import Script
 

@@ -14,11 +14,11 @@ import pytest
 from tests.compat.make_fixtures import FIXTURES, write_fixtures
 from tests.logs import active, picture, read, run
 from tests.program import quiet, require_valid
-from watchbell.cli.verify import verify_log
+from watchbell.cli.commands.verify import verify_log
 from watchbell.host import Host
-from watchbell.schedule.state import ScheduleState
-from watchbell.storage.frames import Part, read_frames
-from watchbell.storage.layout import LOG_NAMES
+from watchbell.reminders.state import ScheduleState
+from watchbell.storage.jsonl._frames import Part, read_frames
+from watchbell.storage.jsonl.layout import LOG_NAMES
 
 LOGS = sorted(str(path.relative_to(FIXTURES)) for path in FIXTURES.rglob("session.jsonl*"))
 EXPECTED: dict[str, dict[str, Any]] = {

@@ -12,12 +12,12 @@ import pytest
 
 from tests.logs import ask, lines_of, picture, read, run
 from tests.program import quiet, types, user_texts
-from watchbell.cli.verify import verify_log
+from watchbell.cli.commands.verify import verify_log
 from watchbell.host import Host
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.verify import verify_events
-from watchbell.schedule.protocol import render_record
-from watchbell.schedule.state import ScheduleState
+from watchbell.reminders.records import render_record
+from watchbell.reminders.state import ScheduleState
 
 SAMPLES = Path(os.environ.get("WATCHBELL_SAMPLES", "/nonexistent"))
 MANIFEST = SAMPLES / "manifest.json"

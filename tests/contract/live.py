@@ -11,8 +11,8 @@ from tests.program import Program, ask, data, quiet, run
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.context import Plugin
-from watchbell.log.events import Draft
-from watchbell.log.session import Session
+from watchbell.log.event import Draft
+from watchbell.sessions.session import Session
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.testing.model import Script
 from watchbell.tools.definition import AbortSignal, Tool

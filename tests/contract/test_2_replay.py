@@ -16,7 +16,7 @@ import pytest
 from tests.contract.world import SESSION, T0, World, create_row, delete_row, dispatch_row, later, record
 from watchbell import Host
 from watchbell.errors import CorruptLogError
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import SimulatedClock
 
 CORRUPT = "corrupt_schedule_log"

@@ -27,8 +27,8 @@ from tests.contract.world import (
     run_watchbell,
     told,
 )  # fmt: skip
-from watchbell.schedule.protocol import AfterRecord, AtRecord, EveryRecord
-from watchbell.schedule.shapes import (
+from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord
+from watchbell.reminders.shapes import (  # fmt: skip
     AfterView,
     AtView,
     CreateArguments,
@@ -38,7 +38,7 @@ from watchbell.schedule.shapes import (
     EveryView,
     Failure,
     ListArguments,
-)  # fmt: skip
+)
 from watchbell.schedule.tools import catalog_tools
 from watchbell.testing import FaultyPersistence, call
 

@@ -12,9 +12,10 @@ import pytest
 
 from tests.contract.live import Gate, Live, live
 from tests.program import Program, operations, quiet, run
-from watchbell.log.session import Session, SessionHeader
-from watchbell.schedule.rules import CreateRequest, Limits, decode_create
+from watchbell.log.header import SessionHeader
+from watchbell.reminders.rules import CreateRequest, Limits, decode_create
 from watchbell.schedule.transactions import Transactions
+from watchbell.sessions.session import Session
 from watchbell.testing import SimulatedClock, call
 from watchbell.tools.definition import AbortSignal
 from watchbell.tools.function import tool

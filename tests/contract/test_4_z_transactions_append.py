@@ -13,9 +13,9 @@ import pytest
 from tests.contract.live import Gate, Live, live
 from tests.program import Program, operations, passes, run
 from watchbell.clock import Clock
-from watchbell.log.session import Session
-from watchbell.schedule.rules import Limits, decode_create
+from watchbell.reminders.rules import Limits, decode_create
 from watchbell.schedule.transactions import Transactions
+from watchbell.sessions.session import Session
 from watchbell.testing import SimulatedClock
 from watchbell.tools.definition import AbortSignal, ToolExecution
 from watchbell.zones import ZoneTable

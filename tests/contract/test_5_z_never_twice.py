@@ -24,10 +24,11 @@ from tests.program import (
     types,
 )
 from watchbell import schedule
-from watchbell.agent.entry import StepPlan
 from watchbell.agent.inbox import Inbox
-from watchbell.log.events import Draft, Message, TextBlock
-from watchbell.schedule.framing import derive_key
+from watchbell.agent.steps import StepPlan
+from watchbell.log.event import Draft
+from watchbell.log.messages import Message, TextBlock
+from watchbell.reminders.framing import derive_key
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 
 DUE = later(60)

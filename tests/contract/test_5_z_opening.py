@@ -25,18 +25,10 @@ from tests.program import (
     user_texts,
 )
 from watchbell.agent.inbox import Inbox
-from watchbell.log.events import (
-    AssistantMessage,
-    ChunkEvent,
-    Draft,
-    Message,
-    StepMark,
-    TakeUp,
-    TextBlock,
-    TextDelta,
-    TurnEnd,
-    TurnStart,
-)
+from watchbell.log.chunks import TextDelta
+from watchbell.log.event import Draft
+from watchbell.log.messages import Message, TextBlock
+from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.testing import MemoryDisk, call, hang, think
 from watchbell.tools.function import tool
 

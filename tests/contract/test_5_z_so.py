@@ -25,7 +25,7 @@ from tests.program import (
 )
 from watchbell import schedule
 from watchbell.errors import SessionLockedError
-from watchbell.log.events import Event
+from watchbell.log.event import Event
 from watchbell.testing import MemoryDisk, SimulatedClock
 
 DUE = later(60)

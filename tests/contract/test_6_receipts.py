@@ -15,10 +15,10 @@ import pytest
 from tests.contract.live import Live, live
 from tests.contract.world import create_row, delete_row, dispatch_row, later, run_watchbell
 from tests.program import ask, quiet
+from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft
 from watchbell.schedule import schedule_reminder_presentation
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import fail
 
 SEED_END = "session/end-seed"

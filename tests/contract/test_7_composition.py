@@ -17,7 +17,7 @@ from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.context import Context
 from watchbell.errors import CompositionError, ScheduleLogError
-from watchbell.log.events import Draft
+from watchbell.log.event import Draft
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.tools.function import tool
 

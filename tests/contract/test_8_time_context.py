@@ -15,7 +15,7 @@ from tests.contract.live import Live, live
 from tests.contract.world import run_watchbell
 from tests.program import data, quiet, user_texts
 from watchbell.host import time_context
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import call
 
 UNKNOWN = "time_zone: unknown; ask the user for it before a local time is meant"

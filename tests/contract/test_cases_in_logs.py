@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contract.world import SESSION, World, run_watchbell
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 
 CORRUPT = "corrupt_schedule_log"
 CREATE = '{"prompt":"p","every_seconds":600}'

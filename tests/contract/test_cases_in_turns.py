@@ -15,9 +15,9 @@ from tests.contract.cases_model import FORGERIES
 from tests.contract.world import SESSION, World, create_row, is_reminder, later
 from watchbell import Host
 from watchbell.errors import ModelError
-from watchbell.log.events import Message
+from watchbell.log.messages import Message
 from watchbell.models.base import ModelRequest
-from watchbell.models.wire import wire_messages
+from watchbell.models.openai._wire import wire_messages
 from watchbell.testing import SimulatedClock, call, say
 
 BROKEN = ['{"prompt":"p","after_sec', '{"prompt":"p","after_seconds":600} x', "[]", '"text"',

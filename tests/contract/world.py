@@ -13,12 +13,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from watchbell import Host, schedule
-from watchbell.cli.call import call_tool
+from watchbell.cli.commands.call import call_tool
 from watchbell.cli.main import app
-from watchbell.log.events import Draft, Message
-from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import SCHEDULE_CHANGE, decode_instant, render_instant
-from watchbell.schedule.rules import Limits, ZoneLookup
+from watchbell.instants import decode_instant, render_instant
+from watchbell.log.event import Draft
+from watchbell.log.header import SessionHeader
+from watchbell.log.messages import Message
+from watchbell.reminders.records import SCHEDULE_CHANGE
+from watchbell.reminders.rules import Limits, ZoneLookup
 from watchbell.storage.base import SessionPersistence
 from watchbell.testing import MemoryDisk, MemoryStorage, ScriptedModel, SimulatedClock, simulate
 from watchbell.tools.definition import AbortSignal, ToolExecution

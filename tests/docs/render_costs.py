@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from watchbell.host.time_context import render_time_context
-from watchbell.schedule.framing import render_text
-from watchbell.schedule.protocol import AfterRecord, EveryRecord, decode_instant
-from watchbell.schedule.state import Batch, OneShot, render_view
+from watchbell.instants import decode_instant
+from watchbell.reminders.framing import render_text
+from watchbell.reminders.records import AfterRecord, EveryRecord
+from watchbell.reminders.state import Batch, OneShot, render_view
 from watchbell.schedule.tools import catalog_tools
 from watchbell.zones import ZoneTable
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.program import operations, require_valid
 from watchbell import Host, JsonlStorage, OfflineModel, schedule
-from watchbell.log.events import Event
+from watchbell.log.event import Event
 from watchbell.testing import MemoryDisk, MemoryStorage, SimulatedClock, simulate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

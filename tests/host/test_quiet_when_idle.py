@@ -8,7 +8,7 @@ import pytest
 
 from tests.program import Program, ask, run
 from watchbell import schedule
-from watchbell.schedule.protocol import render_instant
+from watchbell.instants import render_instant
 from watchbell.testing import SimulatedClock
 
 SESSIONS, EACH, DAY = 50, 20, 86_400

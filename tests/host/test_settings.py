@@ -7,8 +7,8 @@ import pytest
 
 from watchbell.errors import SettingsError
 from watchbell.host.settings import Effective, build_model, load_settings
-from watchbell.models.offline import OfflineModel
-from watchbell.models.openai import OpenAIModel
+from watchbell.models.openai.model import OpenAIModel
+from watchbell.offline.model import OfflineModel
 
 KEY = "sk-secret-0123456789"
 

@@ -11,7 +11,7 @@ from tests.program import Program, ask, data, quiet, run, user_texts
 from watchbell import schedule
 from watchbell.host import time_context
 from watchbell.host.time_context import render_time_context
-from watchbell.schedule.protocol import decode_instant
+from watchbell.instants import decode_instant
 from watchbell.testing import SimulatedClock, call
 from watchbell.tools.function import tool
 from watchbell.zones import ZoneTable

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchbell.errors import CorruptLogError, InvalidEventError, UnsupportedLogError
+from watchbell.log.checks import MAX_ROW_BYTES
 from watchbell.log.codec import decode_header, decode_row, decode_rows, encode_header, encode_rows
+from watchbell.log.event import CARRIED_TYPES, Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
-from watchbell.log.events import CARRIED_TYPES, Draft, Event
-from watchbell.log.session import MAX_ROW_BYTES, SessionHeader
+from watchbell.log.header import SessionHeader
 
 SAFE = 2**53 - 1
 ROW: dict[str, Any] = {"type": "turn/start", "seq": 0, "time": 5, "data": {"turn": 1}}

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from watchbell.log.blocks import decode_block
 from watchbell.log.codec import decode_row, encode_rows
+from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
-from watchbell.log.events import Draft, Event
+from watchbell.log.segments import decode_block
 from watchbell.log.values import decode_json, encode_json
 
 TYPES = ("turn/start", "user/message", "schedule/change")

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from watchbell.errors import CorruptLogError
+from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft, Event, Message, TextBlock
+from watchbell.log.messages import Message, TextBlock
 from watchbell.log.surface import surface_message
 from watchbell.log.transcript import Transcript
 from watchbell.log.values import encode_json

@@ -6,8 +6,8 @@ import pytest
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import decode_rows, encode_rows
+from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft
 from watchbell.log.verify import verify_events
 
 PERSON = {"kind": "user"}

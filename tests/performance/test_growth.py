@@ -28,13 +28,13 @@ from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
-from watchbell.log.events import Draft
-from watchbell.schedule.protocol import AtRecord, Change, Create, Delete, EveryRecord, draft_change
-from watchbell.schedule.rules import Limits
-from watchbell.schedule.state import ScheduleState
-from watchbell.storage.files import FileSystem
-from watchbell.storage.frames import encode_frame
-from watchbell.storage.reading import read_log
+from watchbell.log.event import Draft
+from watchbell.reminders.records import AtRecord, Change, Create, Delete, EveryRecord, draft_change
+from watchbell.reminders.rules import Limits
+from watchbell.reminders.state import ScheduleState
+from watchbell.storage.jsonl._frames import encode_frame
+from watchbell.storage.jsonl.files import FileSystem
+from watchbell.storage.jsonl.reading import read_log
 from watchbell.testing import ScriptedModel, SimulatedClock
 
 FAR = "2999-01-01T00:00:00.000Z"

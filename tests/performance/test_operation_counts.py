@@ -16,26 +16,20 @@ from tests.program import ask
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer, WallClock, wall_ms
-from watchbell.log.blocks import Block, decode_block
+from watchbell.instants import render_instant
+from watchbell.log.chunks import TextDelta
 from watchbell.log.codec import encode_rows
+from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow, Rows
-from watchbell.log.events import (
-    ChunkEvent,
-    Draft,
-    Event,
-    Message,
-    StepMark,
-    TextBlock,
-    TextDelta,
-    TurnEnd,
-    TurnStart,
-)
-from watchbell.log.session import SessionHeader
-from watchbell.schedule.protocol import AtRecord, Create, Dispatch, draft_change, render_instant
-from watchbell.schedule.state import ScheduleState
+from watchbell.log.header import SessionHeader
+from watchbell.log.messages import Message, TextBlock
+from watchbell.log.payloads import ChunkEvent, StepMark, TurnEnd, TurnStart
+from watchbell.log.segments import Block, decode_block
+from watchbell.reminders.records import AtRecord, Create, Dispatch, draft_change
+from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import StoredLog
-from watchbell.storage.files import FileSystem
-from watchbell.storage.frames import Part, encode_frame, read_frames
+from watchbell.storage.jsonl._frames import Part, encode_frame, read_frames
+from watchbell.storage.jsonl.files import FileSystem
 from watchbell.testing import ScriptedModel
 
 T = TypeVar("T")

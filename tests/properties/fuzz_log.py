@@ -23,17 +23,17 @@ from typing import Any
 import zstandard
 
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.takeups import TakeUps
+from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError, LogError, ScheduleLogError, UnsupportedLogError
 from watchbell.log.codec import encode_rows
-from watchbell.log.repair import close_open_turn
 from watchbell.log.transcript import Transcript
+from watchbell.log.turns import close_open_turn
 from watchbell.log.verify import verify_events
-from watchbell.schedule.state import ScheduleState
+from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import StoredLog
-from watchbell.storage.frames import encode_frame
-from watchbell.storage.layout import LOG_NAMES, Compression, log_path
-from watchbell.storage.reading import read_log
+from watchbell.storage.jsonl._frames import encode_frame
+from watchbell.storage.jsonl.layout import LOG_NAMES, Compression, log_path
+from watchbell.storage.jsonl.reading import read_log
 
 __all__ = ["CRASHERS", "Fuzzer", "judge", "seeds"]
 

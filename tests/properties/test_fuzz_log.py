@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.properties.fuzz_log import CRASHERS, Fuzzer, judge, seeds
 from watchbell.errors import CorruptLogError, UnsupportedLogError
 from watchbell.log.codec import decode_header, decode_row, decode_rows
-from watchbell.storage.frames import read_frames, read_plain
-from watchbell.storage.layout import LOG_NAMES
+from watchbell.storage.jsonl._frames import read_frames, read_plain
+from watchbell.storage.jsonl.layout import LOG_NAMES
 
 FOUND = sorted(path for path in CRASHERS.iterdir() if LOG_NAMES["none"] in path.name)
 REFUSALS = (CorruptLogError, UnsupportedLogError)

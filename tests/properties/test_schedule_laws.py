@@ -12,12 +12,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from watchbell.errors import ScheduleLogError
-from watchbell.log.eventlog import EventLog
-from watchbell.log.events import Draft
-from watchbell.schedule.framing import derive_key, json_string, render_source, render_text
-from watchbell.schedule.protocol import (
+from watchbell.instants import (
     MAX_INSTANT_MS,
     MIN_INSTANT_MS,
+    decode_instant,
+    render_instant,
+    resolve_wall_time,
+)
+from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
+from watchbell.reminders.framing import derive_key, json_string, render_source, render_text
+from watchbell.reminders.records import (
     AfterRecord,
     AtRecord,
     Change,
@@ -27,15 +32,12 @@ from watchbell.schedule.protocol import (
     EveryRecord,
     Record,
     decode_change,
-    decode_instant,
     draft_change,
     encode_change,
-    render_instant,
     trim,
 )
-from watchbell.schedule.rules import Limits, RefusedError, decode_create, occurrence_at, resolve
-from watchbell.schedule.state import Batch, OneShot, ScheduleState, decide, derive_dispatches
-from watchbell.schedule.wall_time import resolve_wall_time
+from watchbell.reminders.rules import Limits, RefusedError, decode_create, occurrence_at, resolve
+from watchbell.reminders.state import Batch, OneShot, ScheduleState, decide, derive_dispatches
 from watchbell.zones import ZoneTable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

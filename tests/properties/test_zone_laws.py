@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.zone_files import Transitions, read_transitions, resolve
-from watchbell.schedule.wall_time import resolve_wall_time
+from watchbell.instants import resolve_wall_time
 from watchbell.zones import ZoneTable
 
 ZONES = ZoneTable()

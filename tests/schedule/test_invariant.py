@@ -10,7 +10,7 @@ import pytest
 from tests.program import Program, ask, operations, quiet, reminders, run, store
 from watchbell import schedule
 from watchbell.errors import ScheduleLogError
-from watchbell.log.events import Draft
+from watchbell.log.event import Draft
 from watchbell.testing import MemoryDisk, SimulatedClock
 
 RECORD = {"id": "a", "kind": "at", "prompt": "p", "scheduledAt": "2026-12-01T00:01:00.000Z"}

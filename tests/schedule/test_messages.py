@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from watchbell.errors import ScheduleLogError
-from watchbell.schedule.protocol import (
-    AtRecord,
-    Create,
-    Delete,
-    Dispatch,
-    EveryRecord,
-    decode_change,
-    decode_instant,
-)
-from watchbell.schedule.rules import (
+from watchbell.instants import decode_instant
+from watchbell.reminders.records import AtRecord, Create, Delete, Dispatch, EveryRecord, decode_change
+from watchbell.reminders.rules import (
     Limits,
     RefusedError,
     decode_create,
@@ -26,7 +19,7 @@ from watchbell.schedule.rules import (
     require_room,
     resolve,
 )
-from watchbell.schedule.state import ScheduleState
+from watchbell.reminders.state import ScheduleState
 from watchbell.zones import ZoneTable
 
 NOW = "2026-12-01T00:00:00.000Z"

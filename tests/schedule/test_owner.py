@@ -26,8 +26,9 @@ from tests.program import (
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer
-from watchbell.log.events import Draft
-from watchbell.schedule.protocol import Create, EveryRecord, draft_change, render_instant
+from watchbell.instants import render_instant
+from watchbell.log.event import Draft
+from watchbell.reminders.records import Create, EveryRecord, draft_change
 from watchbell.testing import SimulatedClock, call, hang
 from watchbell.tools.function import tool
 

@@ -10,8 +10,8 @@ from tests.logs import create
 from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, store, texts
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.log.events import Draft
-from watchbell.schedule.rules import Limits
+from watchbell.log.event import Draft
+from watchbell.reminders.rules import Limits
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 from watchbell.tools.function import tool
 

@@ -11,8 +11,8 @@ from tests.program import Program, ask, operations, passes, quiet, reminders, ru
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.errors import ToolAbortedError
-from watchbell.log.events import Draft
-from watchbell.schedule.rules import CreateRequest, Limits, decode_create
+from watchbell.log.event import Draft
+from watchbell.reminders.rules import CreateRequest, Limits, decode_create
 from watchbell.schedule.transactions import Transactions
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.tools.definition import AbortSignal, ToolExecution

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from watchbell.agent import opening, takeups
+from watchbell.agent import opening, take_ups
 from watchbell.agent.agent import Agent, Reservation
-from watchbell.agent.entry import Entry
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.takeups import TakeUps
+from watchbell.agent.steps import Entry
+from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
-from watchbell.log.events import Message
+from watchbell.log.header import SessionHeader
+from watchbell.log.messages import Message
 from watchbell.log.projection import Reason
-from watchbell.log.session import SessionHeader
+from watchbell.reminders.records import draft_change
+from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
 from watchbell.schedule.owner import Owner
-from watchbell.schedule.protocol import draft_change
-from watchbell.schedule.state import decide, derive_dispatches
 from watchbell.schedule.transactions import Transactions
 from watchbell.testing.clock import SimulatedClock
 from watchbell.testing.disk import SimulatedDisk
@@ -58,12 +58,12 @@ def _take_ups(patch: Patch) -> None:
 
 
 def _end_of_take_ups(patch: Patch) -> None:
-    patch.setattr(takeups, "MAX_TAKE_UPS", 99)
+    patch.setattr(take_ups, "MAX_TAKE_UPS", 99)
 
 
 def _text_settles(patch: Patch) -> None:
     """Take up what was cut off in the middle of its answer, too."""
-    patch.setattr(takeups, "_holds_text", lambda event: False)
+    patch.setattr(take_ups, "_holds_text", lambda event: False)
 
 
 def _cancel_settles(patch: Patch) -> None:

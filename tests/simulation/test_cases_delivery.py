@@ -30,14 +30,14 @@ from tests.program import (
 )
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.agent.entry import StepPlan
+from watchbell.agent.steps import StepPlan
 from watchbell.context import Context, Plugin
 from watchbell.errors import SessionExistsError, SessionLockedError
 from watchbell.host import Host
 from watchbell.models.base import ModelRequest
-from watchbell.models.wire import wire_messages
-from watchbell.schedule.rules import Limits
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.models.openai._wire import wire_messages
+from watchbell.reminders.rules import Limits
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import (
     MemoryDisk,
     ScriptedModel,

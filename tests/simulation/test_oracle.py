@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from watchbell.testing.simulation.adversary import Adversary
-from watchbell.testing.simulation.oracle import judge
-from watchbell.testing.simulation.reader import read_logs
-from watchbell.testing.simulation.record import Record, is_reminder
+from tests.simulation.adversary import Adversary
+from tests.simulation.oracle import judge
+from tests.simulation.reader import read_logs
+from tests.simulation.record import Record, is_reminder
 
 SEED = 5
 """A seed whose first session has a delivered reminder."""

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
+from tests.simulation import campaign
 from tests.simulation.rules import RULES, Rule
+from tests.simulation.runs import Result, run_seed
 from watchbell.schedule.owner import Owner
-from watchbell.testing.simulation import Result, campaign, run_seed
 
 SEEDS = 300
 """Seeds of this suite; `make sim` runs more."""
@@ -61,7 +62,7 @@ def test_a_seed_gives_one_log_in_every_process() -> None:
     digests = {run_seed(7).digest}
     for hash_seed in ("1", "2"):
         answer = subprocess.run(
-            [sys.executable, "-m", "watchbell.testing.simulation", "--seed", "7"],
+            [sys.executable, "-m", "tests.simulation", "--seed", "7"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,

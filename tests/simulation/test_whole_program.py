@@ -26,9 +26,9 @@ from tests.program import (
 )
 from watchbell import schedule
 from watchbell.host import Host, time_context
-from watchbell.log.events import Event
+from watchbell.log.event import Event
 from watchbell.models.base import ModelRequest
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import MemoryDisk, ScriptedModel, SimulatedClock, call, say
 from watchbell.testing.model import Answer, Part
 from watchbell.tools.function import tool

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from watchbell.storage.files import FileSystem
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.files import FileSystem
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import FaultyPersistence, MemoryDisk, MemoryStorage
 from watchbell.testing.storage_contract import BreakWrites, Connect, RemoveLog, StorageContract
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from watchbell import Host, schedule
-from watchbell.storage.jsonl import JsonlStorage
+from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import LeftoverTaskError, ProcessKilled, ScriptedModel, SimulatedMachine
 
 

@@ -50,7 +50,7 @@ from watchbell import (
 )
 from watchbell.errors import ScheduleLogError, WatchbellError
 from watchbell.host.settings import Settings, build_model, load_settings
-from watchbell.log.events import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
+from watchbell.log.chunks import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
 from watchbell.testing import (
     FaultyPersistence,
     MemoryDisk,

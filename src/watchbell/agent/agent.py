@@ -8,10 +8,9 @@ from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from watchbell.agent.driver import Driver
-from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
-from watchbell.log.events import Message, TextBlock
-from watchbell.log.subscription import Subscription
+from watchbell.listeners import Subscription
+from watchbell.log.messages import Message, TextBlock
 from watchbell.log.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from watchbell.agent.opening import Opening
     from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
-    from watchbell.log.events import Event
-    from watchbell.log.subscription import Subscriptions
+    from watchbell.listeners import Subscriptions
+    from watchbell.log.event import Event
     from watchbell.models.base import ChatModel
-    from watchbell.storage.sessions import Sessions
+    from watchbell.sessions.live import Sessions
 
 __all__ = ["Agent", "Reservation"]
 
@@ -144,8 +143,7 @@ class Agent:
 
     async def read_transcript(self) -> tuple[Message, ...]:
         """Return the conversation so far like `transcript`; what is long and unread is read in slices."""
-        transcript = self._transcript
-        await fold_in_slices(self.session.events, transcript.advance, start=transcript.watermark)
+        await self.session.fold(self._transcript)
         return self.transcript()
 
     def followup(self, content: str | Message, *, source: dict[str, Any] | None = None) -> Message:

@@ -8,14 +8,14 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from watchbell.agent.entry import Entry
+from watchbell.agent.steps import Entry
 from watchbell.agent.turn import Turn, TurnAbortedError
-from watchbell.log.repair import last_turn
+from watchbell.log.turns import last_turn
 
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
-    from watchbell.agent.takeups import TakeUps
-    from watchbell.log.events import TakeUp
+    from watchbell.agent.take_ups import TakeUps
+    from watchbell.log.payloads import TakeUp
 
 __all__ = ["Driver"]
 

@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.events import Draft, Message, Splice
-from watchbell.log.projection import EnteredRow, SplicedRow, TurnEndRow, TurnStartRow, read_rows
+from watchbell.log.event import Draft
+from watchbell.log.messages import Message
+from watchbell.log.payloads import Splice
+from watchbell.log.projection import (
+    WORK,
+    EnteredRow,
+    Projection,
+    SplicedRow,
+    TurnEndRow,
+    TurnStartRow,
+    WorkRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.projection import WorkRow
 
 __all__ = ["Inbox", "Target"]
 
 Target = Literal["next-turn", "next-step"]
-_TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end"})
-_decoder = msgspec.json.Decoder(SplicedRow | EnteredRow | TurnStartRow | TurnEndRow)
 
 
 class _Claim(msgspec.Struct, gc=False):
@@ -36,17 +43,19 @@ class _Claim(msgspec.Struct, gc=False):
     lost: bool = False
 
 
-class Inbox:
+class Inbox(Projection[WorkRow]):
     """A projection of the pending messages of a session, from `owned_from` on.
 
     A fork never inherits its parent's pending messages, hence `owned_from`.
     """
 
+    reader = WORK
+
     def __init__(self, owned_from: int = 0) -> None:
+        super().__init__(owned_from)
         self._lists: dict[Target, list[Message]] = {"next-turn": [], "next-step": []}
         self._claims: dict[str, _Claim] = {}
         self._turn = 0
-        self._watermark = owned_from
 
     @property
     def next_turn(self) -> tuple[Message, ...]:
@@ -58,21 +67,7 @@ class Inbox:
         """Messages that enter with the next step."""
         return tuple(self._lists["next-step"])
 
-    def advance(self, log: EventLog, stop: int | None = None) -> Inbox:
-        """Fold the events that came since the last call, as far as `stop`, and return itself.
-
-        Raises:
-            CorruptLogError: A splice does not fit the list that it changes, or an event is malformed.
-        """
-        stop = len(log) if stop is None else min(stop, len(log))
-        if self._watermark >= stop:
-            return self
-        for rows in read_rows(log, _TYPES, _decoder, self._watermark, stop):
-            self.fold(rows)
-        self.finish(stop)
-        return self
-
-    def fold(self, rows: Iterable[WorkRow]) -> None:
+    def fold(self, rows: Sequence[WorkRow], log: EventLog) -> None:
         """Fold the next rows; `finish` has to follow before anything is asked.
 
         Raises:
@@ -80,7 +75,6 @@ class Inbox:
         """
         claims = self._claims
         for row in rows:
-            self._watermark = row.seq + 1
             # `isinstance` takes several times as long for a struct's class.
             if type(row) is SplicedRow:
                 self._splice(row)
@@ -91,9 +85,9 @@ class Inbox:
             elif claims and type(row) is TurnEndRow:
                 self._end_turn(is_loss=row.data.reason.is_loss)
 
-    def finish(self, stop: int) -> None:
+    def finish(self, log: EventLog, stop: int) -> None:
         """Note that all events before `stop` were folded or passed over."""
-        self._watermark = max(self._watermark, stop)
+        super().finish(log, stop)
         for messages in self._lists.values():
             messages[:] = [message.complete() for message in messages]
         for claim in self._claims.values():
@@ -101,7 +95,7 @@ class Inbox:
 
     def copy(self) -> Inbox:
         """Return an inbox that goes on from here by itself."""
-        twin = Inbox(self._watermark)
+        twin = Inbox(self.watermark)
         twin._lists = {target: list(messages) for target, messages in self._lists.items()}
         twin._claims = {key: msgspec.structs.replace(claim) for key, claim in self._claims.items()}
         twin._turn = self._turn

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.takeups import TakeUps
-from watchbell.log.events import Draft, EndSeed
-from watchbell.log.projection import WORK_TYPES, read_rows, work_decoder
-from watchbell.log.repair import close_open_turn
+from watchbell.agent.take_ups import TakeUps
+from watchbell.log.event import Draft
+from watchbell.log.payloads import EndSeed
 from watchbell.log.transcript import TranscriptLength
+from watchbell.log.turns import close_open_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.session import Session
+    from watchbell.sessions.session import Session
 
-__all__ = ["Opening", "fold_in_slices", "plan_opening"]
-
-SLICE_EVENTS = 2_000
-"""About how many events are folded before others get their turn: a millisecond or two."""
-
-
-async def fold_in_slices(log: EventLog, *advances: Callable[[EventLog, int], object], start: int = 0) -> None:
-    """Bring projections up to the end of a log, with pauses in which other agents go on.
-
-    A log of less than a slice is folded without a pause.
-
-    Args:
-        log: The log; what it gains meanwhile is left to the next fold.
-        advances: Each folds as far as the seq that it gets.
-        start: How far they are already.
-    """
-    for number, stop in enumerate(log.slices(start, SLICE_EVENTS)):
-        if number:
-            await asyncio.sleep(0)
-        for advance in advances:
-            advance(log, stop)
+__all__ = ["Opening", "plan_opening"]
 
 
 class Opening:
@@ -54,7 +31,6 @@ class Opening:
         self.session = session
         self.inbox = Inbox(session.header.owned_from)
         self.take_ups = TakeUps(session.header.owned_from)
-        self._folded = session.header.owned_from
 
     async def prepare(self) -> None:
         """Fold what the session has.
@@ -62,16 +38,7 @@ class Opening:
         Raises:
             CorruptLogError: An event that this depends on, or that the conversation does, cannot be read.
         """
-        await fold_in_slices(self.session.events, self._fold_work, TranscriptLength().advance)
-        self.inbox.finish(self._folded)
-        self.take_ups.finish(self._folded)
-
-    def _fold_work(self, log: EventLog, stop: int) -> None:
-        # They share many rows, which so are decoded once.
-        for rows in read_rows(log, WORK_TYPES, work_decoder, self._folded, stop):
-            self.inbox.fold(rows)
-            self.take_ups.fold(rows, log)
-        self._folded = max(self._folded, stop)
+        await self.session.fold(self.inbox, self.take_ups, TranscriptLength())
 
 
 def plan_opening(session: Session, inbox: Inbox | None = None) -> list[Draft]:

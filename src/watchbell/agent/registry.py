@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
-    from watchbell.log.session import Session
     from watchbell.models.base import ChatModel
-    from watchbell.storage.sessions import Sessions
+    from watchbell.sessions.live import Sessions
+    from watchbell.sessions.session import Session
 
 __all__ = ["AgentRegistry", "place_damage"]
 

@@ -11,7 +11,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from watchbell.agent.answer import AnswerRecorder
+from watchbell.agent.answers import AnswerRecorder
 from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.entry import Entry
+    from watchbell.agent.steps import Entry
     from watchbell.agent.turn import Turn
-    from watchbell.log.events import Message, ToolCallBlock
+    from watchbell.log.messages import Message, ToolCallBlock
     from watchbell.tools.definition import AbortSignal, Tool
 
 __all__ = ["TurnRecorder", "TurnRunner"]

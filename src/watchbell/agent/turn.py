@@ -7,19 +7,14 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from watchbell.agent.answer import AnswerLog
+from watchbell.agent.answers import AnswerLog
 from watchbell.agent.runner import TurnRecorder
 from watchbell.errors import ModelError, PersistenceError, WatchbellError
-from watchbell.log.events import (
-    Draft,
-    Finish,
-    FinishReason,
-    StepMark,
-    ToolCallBlock,
-    ToolCallEvent,
-    TurnEnd,
-)
-from watchbell.log.repair import tool_result
+from watchbell.log.chunks import Finish, FinishReason
+from watchbell.log.event import Draft
+from watchbell.log.messages import ToolCallBlock
+from watchbell.log.payloads import StepMark, ToolCallEvent, TurnEnd
+from watchbell.log.turns import tool_result
 from watchbell.models.base import ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
@@ -27,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.entry import Entry, StepPlan
     from watchbell.agent.runner import TurnRunner
+    from watchbell.agent.steps import Entry, StepPlan
     from watchbell.models.base import ChatModel
     from watchbell.tools.registry import ToolOutcome
 

@@ -8,22 +8,22 @@ from typing import Annotated
 import typer
 
 from watchbell import __version__
-from watchbell.cli.call import call
-from watchbell.cli.chat import chat
-from watchbell.cli.config import config as show_config
-from watchbell.cli.demo import demo
-from watchbell.cli.demo_host import demo_host
-from watchbell.cli.doctor import doctor
-from watchbell.cli.guard import report, start_logging
-from watchbell.cli.log import log
+from watchbell.cli.commands.call import call
+from watchbell.cli.commands.chat import chat
+from watchbell.cli.commands.config import config as show_config
+from watchbell.cli.commands.demo import demo
+from watchbell.cli.commands.demo_host import demo_host
+from watchbell.cli.commands.doctor import doctor
+from watchbell.cli.commands.log import log
+from watchbell.cli.commands.receipts import receipts
+from watchbell.cli.commands.reminders import reminders
+from watchbell.cli.commands.run import run
+from watchbell.cli.commands.sessions import sessions
+from watchbell.cli.commands.tools import tools
+from watchbell.cli.commands.verify import verify
+from watchbell.cli.console.guard import report, start_logging
+from watchbell.cli.console.output import prepare_streams
 from watchbell.cli.options import ConfigOption, GivenHomeOption, ProgramOptions
-from watchbell.cli.output import prepare_streams
-from watchbell.cli.receipts import receipts
-from watchbell.cli.reminders import reminders
-from watchbell.cli.run import run
-from watchbell.cli.sessions import sessions
-from watchbell.cli.tools import tools
-from watchbell.cli.verify import verify
 from watchbell.errors import WatchbellError
 
 __all__ = ["app", "main"]

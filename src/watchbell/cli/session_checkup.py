@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 
 from watchbell.cli.checkup import Finding
+from watchbell.cli.commands.verify import Verdict, verify_log
+from watchbell.cli.console.times import render_moment
 from watchbell.cli.stored import fold_reminders
-from watchbell.cli.times import render_moment
-from watchbell.cli.verify import Verdict, verify_log
 from watchbell.clock import wall_ms
 from watchbell.errors import LogError, ScheduleLogError
-from watchbell.storage.layout import unescape_session_id
-from watchbell.storage.reading import read_log
-from watchbell.storage.survey import Holder, find_holder, find_side_files
+from watchbell.storage.jsonl.layout import unescape_session_id
+from watchbell.storage.jsonl.reading import read_log
+from watchbell.storage.jsonl.survey import Holder, find_holder, find_side_files
 
 __all__ = ["SessionFacts", "check_session"]
 

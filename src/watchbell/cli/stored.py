@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from watchbell.cli.progress import Progress
+from watchbell.cli.console.progress import Progress
 from watchbell.errors import LogError, PersistenceError, SessionNotFoundError
-from watchbell.schedule.state import ScheduleState
+from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
-from watchbell.storage.jsonl import JsonlStorage
-from watchbell.storage.layout import is_project_directory, unescape_session_id
+from watchbell.storage.jsonl.layout import is_project_directory, unescape_session_id
+from watchbell.storage.jsonl.store import JsonlStorage
 
 __all__ = ["Reading", "fold_reminders", "open_store", "read_every", "read_one"]
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 from watchbell.agent.registry import AgentRegistry
 from watchbell.clock import SystemClock
 from watchbell.context import Context
-from watchbell.storage.sessions import Sessions
+from watchbell.sessions.live import Sessions
 from watchbell.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Meta
 
 from watchbell.errors import SettingsError
-from watchbell.models.offline import OfflineModel
-from watchbell.models.openai import IDLE_TIMEOUT_SECONDS, MAX_RETRIES, OpenAIModel
-from watchbell.models.providers import DIALECTS, Dialect, check_base_url, find_provider, show_url
-from watchbell.storage.config import read_config
+from watchbell.host._settings_file import read_config
+from watchbell.models.openai.model import IDLE_TIMEOUT_SECONDS, MAX_RETRIES, OpenAIModel
+from watchbell.models.openai.providers import DIALECTS, Dialect, check_base_url, find_provider, show_url
+from watchbell.offline.model import OfflineModel
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:

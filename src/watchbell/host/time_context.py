@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from watchbell.log.codec import decode_row
-from watchbell.log.events import Event, Message, TextBlock
+from watchbell.log.event import Event
+from watchbell.log.messages import Message, TextBlock
 from watchbell.log.surface import surface_message
 from watchbell.zones import ZoneTable
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.entry import StepPlan
+    from watchbell.agent.steps import StepPlan
     from watchbell.context import Context
-    from watchbell.log.session import Session
+    from watchbell.sessions.session import Session
 
 __all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
 

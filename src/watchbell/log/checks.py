@@ -12,11 +12,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from watchbell.errors import CorruptLogError, UnsupportedLogError
-from watchbell.log.events import SURFACE_TYPES
+from watchbell.log.event import SURFACE_TYPES
 from watchbell.log.values import MAX_NESTING, count_values, nesting_depth
 
 if TYPE_CHECKING:
-    from watchbell.log.events import Event
+    from watchbell.log.event import Event
 
 __all__ = [
     "MAX_ROW_BYTES",

@@ -26,10 +26,10 @@ from watchbell.log.checks import (
     check_surface,
     check_values,
 )
+from watchbell.log.event import CARRIED_TYPES, WRITTEN_TYPES, Event
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.events import CARRIED_TYPES, WRITTEN_TYPES, Event
+from watchbell.log.header import FORMAT_VERSION, SessionHeader
 from watchbell.log.packing import PACKED_TYPES, decode_packed, pack
-from watchbell.log.session import FORMAT_VERSION, SessionHeader
 from watchbell.log.values import (
     MAX_NESTING,
     decode_json,

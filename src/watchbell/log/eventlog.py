@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, overload
 import msgspec
 
 if TYPE_CHECKING:
-    from watchbell.log.events import Event
+    from watchbell.log.event import Event
 
 __all__ = ["EventLog", "PackedRow", "Rows"]
 

@@ -1,26 +1,34 @@
-"""Reading rows for a projection: of the types that it folds, the keys that it needs, many at a time."""
+"""Projections: what the events of some types add up to, folded from a log as far as a watermark.
+
+A projection is never stored and never the authority: throw it away, and folding the log makes it again. It
+reads, of the rows of its types, the keys that it needs, many rows at a time.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import decode_row
-from watchbell.log.events import Message
+from watchbell.log.messages import Message
 from watchbell.log.values import decode_json
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
 __all__ = [
+    "WORK",
     "WORK_TYPES",
     "AnswerRow",
     "AnyRow",
     "EnteredMessageRow",
     "EnteredRow",
+    "Projection",
+    "Reader",
     "Reason",
     "ResultRow",
     "SplicedRow",
@@ -29,8 +37,7 @@ __all__ = [
     "TurnEndRow",
     "TurnStartRow",
     "WorkRow",
-    "read_rows",
-    "work_decoder",
+    "fold",
 ]
 
 T = TypeVar("T", bound="AnyRow")
@@ -171,40 +178,112 @@ class TakeUpRow(_Row, frozen=True, gc=False, tag="watchbell/take-up"):
 WorkRow: TypeAlias = SplicedRow | EnteredRow | TurnStartRow | TurnEndRow | TakeUpRow
 """What tells which work waits for an agent."""
 
-WORK_TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end", "watchbell/take-up"})
-work_decoder = msgspec.json.Decoder(WorkRow)
 
-
-def read_rows(
-    log: EventLog,
-    types: frozenset[str],
-    decoder: msgspec.json.Decoder[T],
-    start: int,
-    stop: int,
-    *,
-    replacing: bool = False,
-) -> Iterator[Sequence[T]]:
-    """Read the rows of `types` with `start <= seq < stop`.
+class Reader(Generic[T]):
+    """Reads the rows of some types. Projections that have one in common have each row decoded once.
 
     Args:
-        log: The log.
-        types: The types that `decoder` knows.
-        decoder: Decodes one row.
-        start: Seq of the first event.
-        stop: Seq of the event after the last one.
+        types: The types whose rows are read.
+        decoder: Decodes one row of any of them.
         replacing: Whether stretches are left out of which no event replaces messages of the transcript.
+    """
 
-    Yields:
-        Some rows at a time, in order.
+    def __init__(
+        self, types: frozenset[str], decoder: msgspec.json.Decoder[T], *, replacing: bool = False
+    ) -> None:
+        self.types = types
+        self._decoder = decoder
+        self._replacing = replacing
+
+    def read(self, log: EventLog, start: int, stop: int) -> Iterator[Sequence[T]]:
+        """Read the rows with `start <= seq < stop`, some at a time, in order.
+
+        Raises:
+            CorruptLogError: A payload has another shape than its type's.
+        """
+        for lines in log.lines(self.types, start, stop, replacing=self._replacing):
+            yield from self.decode(lines)
+
+    def decode(self, lines: bytes) -> Iterator[Sequence[T]]:
+        """Decode whole rows, each with its line end.
+
+        Raises:
+            CorruptLogError: A payload has another shape than its type's.
+        """
+        try:
+            yield self._decoder.decode_lines(lines)
+        except (ValueError, RecursionError):
+            yield from ([_decode(line, self._decoder)] for line in lines[:-1].split(b"\n"))
+
+
+WORK_TYPES = frozenset({"agent/inbox/spliced", "user/message", "turn/start", "turn/end", "watchbell/take-up"})
+WORK = Reader(WORK_TYPES, msgspec.json.Decoder(WorkRow))
+
+
+class Projection(ABC, Generic[T]):
+    """What the events of some types add up to.
+
+    Attributes:
+        reader: Reads the rows that it folds.
+        watermark: Events before this seq were folded or passed over.
+    """
+
+    reader: Reader[T]
+
+    def __init__(self, owned_from: int = 0) -> None:
+        self.watermark = owned_from
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of the events that it folds."""
+        return self.reader.types
+
+    @abstractmethod
+    def fold(self, rows: Sequence[T], log: EventLog) -> None:
+        """Fold the next rows of its types.
+
+        Args:
+            rows: The rows, in order.
+            log: The log that they stand in, for what a row refers to.
+
+        Raises:
+            CorruptLogError: A row cannot follow those before it.
+        """
+
+    def finish(self, log: EventLog, stop: int) -> None:
+        """Note that all events before `stop` were folded or passed over."""
+        self.watermark = max(self.watermark, stop)
+
+    def advance(self, log: EventLog, stop: int | None = None) -> Self:
+        """Fold what came since the last call, as far as `stop`, at once, and return itself.
+
+        Raises:
+            CorruptLogError: An event of its types is malformed, or cannot follow those before it.
+        """
+        stop = len(log) if stop is None else min(stop, len(log))
+        if self.watermark < stop:
+            fold(log, [self], stop)
+        return self
+
+
+def fold(log: EventLog, projections: Sequence[Projection[Any]], stop: int) -> None:
+    """Bring projections up to the event before `stop`, in one pass.
+
+    Those with the same reader must have come equally far; the rows are decoded once for all of them.
 
     Raises:
-        CorruptLogError: A payload has another shape than its type's.
+        CorruptLogError: An event is malformed, or cannot follow those before it.
     """
-    for lines in log.lines(types, start, stop, replacing=replacing):
-        try:
-            yield decoder.decode_lines(lines)
-        except (ValueError, RecursionError):
-            yield from ([_decode(line, decoder)] for line in lines[:-1].split(b"\n"))
+    groups: dict[tuple[Reader[Any], int], list[Projection[Any]]] = {}
+    for projection in projections:
+        if projection.watermark < stop:
+            groups.setdefault((projection.reader, projection.watermark), []).append(projection)
+    for (reader, start), group in groups.items():
+        for rows in reader.read(log, start, stop):
+            for projection in group:
+                projection.fold(rows, log)
+        for projection in group:
+            projection.finish(log, stop)
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.events import Message
+from watchbell.log.messages import Message
 
 if TYPE_CHECKING:
-    from watchbell.log.events import Event
+    from watchbell.log.event import Event
 
 __all__ = ["MALFORMED", "malformed", "surface_message"]
 

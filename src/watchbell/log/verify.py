@@ -15,8 +15,8 @@ from watchbell.log.eventlog import PackedRow
 from watchbell.log.values import mask_surrogates
 
 if TYPE_CHECKING:
+    from watchbell.log.event import Event
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.events import Event
 
 __all__ = ["verify_events"]
 

@@ -9,22 +9,19 @@ import msgspec
 from msgspec import UNSET
 
 from watchbell.errors import ModelError
-from watchbell.log.events import (
+from watchbell.log.chunks import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
-    Message,
-    ReasoningBlock,
     ReasoningDelta,
-    TextBlock,
     TextDelta,
-    ToolCallBlock,
     ToolCallDelta,
-    ToolSpec,
     UsageChunk,
 )
+from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
+from watchbell.log.payloads import ToolSpec
 
 __all__ = ["AnswerAssembler", "AnswerBlock", "ChatModel", "ModelRequest"]
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from watchbell.errors import ModelError
-from watchbell.models.providers import Provider, show_url
+from watchbell.models.openai.providers import Provider, show_url
 
 __all__ = ["LONGEST_WAIT_MS", "Asked", "no_api", "stalled", "translate", "worth_retrying"]
 

@@ -6,9 +6,9 @@ all, so that the functions' names stand whatever anybody imports later; nothing 
 
 from __future__ import annotations
 
+from watchbell.reminders.receipts import schedule_reminder_presentation
+from watchbell.reminders.rules import Limits
 from watchbell.schedule.invariant import invariant
 from watchbell.schedule.plugin import plugin
-from watchbell.schedule.receipts import schedule_reminder_presentation
-from watchbell.schedule.rules import Limits
 
 __all__ = ["Limits", "invariant", "plugin", "schedule_reminder_presentation"]

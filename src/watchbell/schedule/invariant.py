@@ -12,15 +12,15 @@ from weakref import WeakKeyDictionary
 
 from watchbell.errors import ScheduleLogError
 from watchbell.log.values import encode_json
-from watchbell.schedule.protocol import SCHEDULE_CHANGE, decode_change
-from watchbell.schedule.state import ScheduleState
+from watchbell.reminders.records import SCHEDULE_CHANGE, decode_change
+from watchbell.reminders.state import ScheduleState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from watchbell.context import Context
-    from watchbell.log.events import Draft
-    from watchbell.log.session import Session
+    from watchbell.log.event import Draft
+    from watchbell.sessions.session import Session
 
 __all__ = ["InvariantPlugin", "invariant"]
 

@@ -7,17 +7,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from watchbell.errors import ScheduleLogError
-from watchbell.log.events import Message, TextBlock
-from watchbell.schedule.framing import derive_message_id, render_source, render_text
-from watchbell.schedule.protocol import draft_change
-from watchbell.schedule.state import decide, derive_dispatches
+from watchbell.log.messages import Message, TextBlock
+from watchbell.reminders.framing import derive_message_id, render_source, render_text
+from watchbell.reminders.records import draft_change
+from watchbell.reminders.state import decide, derive_dispatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from watchbell.agent.agent import Agent
     from watchbell.clock import Clock, Timer
-    from watchbell.schedule.state import Decision
+    from watchbell.reminders.state import Decision
     from watchbell.schedule.transactions import Transactions
 
 __all__ = ["RETRY_SECONDS", "Owner"]

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from watchbell.agent.opening import fold_in_slices
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
+from watchbell.reminders.records import draft_change
+from watchbell.reminders.recovery import MissingDispatches
+from watchbell.reminders.rules import Limits, ZoneLookup
+from watchbell.reminders.state import ScheduleState
 from watchbell.schedule.owner import Owner
-from watchbell.schedule.protocol import draft_change
-from watchbell.schedule.recovery import MissingDispatches
-from watchbell.schedule.rules import Limits, ZoneLookup
-from watchbell.schedule.state import ScheduleState
 from watchbell.schedule.tools import catalog_tools, schedule_tools
 from watchbell.schedule.transactions import Transactions
+from watchbell.sessions.session import SLICE_EVENTS
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
     from watchbell.context import Context
-    from watchbell.log.session import Session
-    from watchbell.schedule.protocol import Dispatch
+    from watchbell.reminders.records import Dispatch
+    from watchbell.sessions.session import Session
 
 __all__ = ["SchedulePlugin", "plugin"]
 
@@ -111,7 +111,11 @@ class History:
         """Read what is there, in slices; what follows is read in `missing`."""
         log = self._session.events
         try:
-            await fold_in_slices(log, self.state.advance, self._missing.survey)
+            for number, stop in enumerate(log.slices(0, SLICE_EVENTS)):
+                if number:
+                    await asyncio.sleep(0)
+                self.state.advance(log, stop)
+                self._missing.survey(log, stop)
             for start, stop in self._missing.take_spots():
                 await asyncio.sleep(0)
                 self._missing.look(log, start, stop)

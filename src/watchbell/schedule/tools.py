@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import ToolAbortedError
-from watchbell.schedule.rules import (
+from watchbell.reminders.rules import (
     Limits,
     RefusedError,
     ZoneLookup,
@@ -15,7 +15,7 @@ from watchbell.schedule.rules import (
     decode_delete,
     decode_list,
 )
-from watchbell.schedule.shapes import (
+from watchbell.reminders.shapes import (
     AfterView,
     AtView,
     CreateArguments,

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from watchbell.errors import ScheduleLogError, ToolAbortedError
-from watchbell.schedule.protocol import Change, Create, Delete, draft_change
-from watchbell.schedule.rules import CreateRequest, Limits, RefusedError, require_room, resolve
-from watchbell.schedule.shapes import Deletion, Operation, error_value
-from watchbell.schedule.state import ScheduleState, render_view
+from watchbell.reminders.records import Change, Create, Delete, draft_change
+from watchbell.reminders.rules import CreateRequest, Limits, RefusedError, require_room, resolve
+from watchbell.reminders.shapes import Deletion, Operation, error_value
+from watchbell.reminders.state import ScheduleState, render_view
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from watchbell.clock import Clock
-    from watchbell.log.session import Session
-    from watchbell.storage.sessions import Sessions
+    from watchbell.sessions.live import Sessions
+    from watchbell.sessions.session import Session
 
 __all__ = ["Cancellable", "Transactions"]
 

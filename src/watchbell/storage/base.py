@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    from watchbell.log.event import Event
     from watchbell.log.eventlog import EventLog
-    from watchbell.log.events import Event
-    from watchbell.log.session import SessionHeader
+    from watchbell.log.header import SessionHeader
 
 __all__ = ["LogWriter", "SessionPersistence", "SessionRef", "StoredLog", "TornTail"]
 

@@ -1,7 +1,7 @@
 """What a test of an agent needs: simulated time, storage in memory, faults on demand, a scripted model.
 
 `simulate` runs one program under simulated time. A `SimulatedMachine` runs several, one after the other, and
-kills them at any `await`; its `SimulatedDisk` knows which bytes survive. `watchbell.testing.simulation` is
+kills them at any `await`; its `SimulatedDisk` knows which bytes survive. `tests.simulation` is
 the adversary that Watchbell itself is tested with. The contract suite for stores is
 `watchbell.testing.storage_contract`; it needs pytest.
 """

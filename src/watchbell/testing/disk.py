@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from watchbell.storage.files import FileSystem
+from watchbell.storage.jsonl.files import FileSystem
 from watchbell.testing.loop import ProcessKilled
 
 __all__ = ["SimulatedDisk"]

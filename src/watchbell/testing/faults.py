@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from watchbell.errors import PersistenceError
 
 if TYPE_CHECKING:
-    from watchbell.log.events import Event
-    from watchbell.log.session import SessionHeader
+    from watchbell.log.event import Event
+    from watchbell.log.header import SessionHeader
     from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 
 __all__ = ["FaultyPersistence", "HeldWrites"]

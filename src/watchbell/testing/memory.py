@@ -11,8 +11,8 @@ from watchbell.log.eventlog import EventLog
 from watchbell.storage.base import LogWriter, SessionRef, StoredLog
 
 if TYPE_CHECKING:
-    from watchbell.log.events import Event
-    from watchbell.log.session import SessionHeader
+    from watchbell.log.event import Event
+    from watchbell.log.header import SessionHeader
 
 __all__ = ["MemoryDisk", "MemoryStorage"]
 

@@ -27,8 +27,8 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias
 import pytest
 
 from watchbell.errors import PersistenceError, SessionExistsError, SessionLockedError, SessionNotFoundError
-from watchbell.log.events import Draft, Event
-from watchbell.log.session import SessionHeader
+from watchbell.log.event import Draft, Event
+from watchbell.log.header import SessionHeader
 from watchbell.storage.base import SessionPersistence
 
 __all__ = ["BreakWrites", "Connect", "RemoveLog", "StorageContract"]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from watchbell.errors import InvalidEventError, ToolAbortedError, ToolError
-from watchbell.log.subscription import Subscription, Subscriptions
+from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.values import decode_json, encode_json
 
 __all__ = ["AbortSignal", "ErrorValue", "Run", "Tool", "ToolExecution"]

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from watchbell.context import Context
 from watchbell.errors import ToolAbortedError, ToolConflictError
-from watchbell.log.events import ToolSpec
+from watchbell.log.payloads import ToolSpec
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import ErrorValue, Tool, ToolExecution
 

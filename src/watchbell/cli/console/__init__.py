@@ -1,0 +1,1 @@
+"""What the program prints, how it ends, and the signals that stop it."""

@@ -1,0 +1,131 @@
+"""Messages of a conversation, and the content blocks that they are made of."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from watchbell.log.values import decode_json
+
+__all__ = [
+    "Block",
+    "Message",
+    "ReasoningBlock",
+    "TextBlock",
+    "ToolCallBlock",
+    "ToolResultBlock",
+]
+
+
+class TextBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
+    """Plain text."""
+
+    text: str
+
+
+class ReasoningBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="reasoning"):
+    """What a model thought before it answered."""
+
+    text: str
+
+
+class ToolCallBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="tool-call"):
+    """A model's request to run a tool; `arguments` is its raw JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResultBlock(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag="tool-result",
+    rename="camel",
+    omit_defaults=True,
+):
+    """What a tool answered to the call `tool_call_id`."""
+
+    tool_call_id: str
+    content: tuple[TextBlock, ...]
+    is_error: bool | UnsetType = UNSET
+
+
+Block: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message of a conversation.
+
+    Attributes:
+        id: Non-empty, unique among the pending messages of a session.
+        role: `user` (people, plugins and tool results) or `assistant`.
+        source: Who wrote it: `{"kind": "user" | "plugin" | "model" | "tool", ...}`.
+        content: Its blocks, in order. A block of a kind unknown here is kept as a plain dict.
+    """
+
+    id: str
+    role: Literal["user", "assistant"]
+    source: dict[str, Any]
+    content: tuple[Any, ...]
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def retained(self) -> bool:
+        """Whether nothing may discard the message while it is pending (contract section 5).
+
+        The source says so. Reminders written by a program that does not know the flag count as well.
+        """
+        source = self.source
+        return source.get("retained") is True or (
+            source.get("kind") == "plugin" and source.get("plugin") == "schedule"
+        )
+
+    @property
+    def is_from_person(self) -> bool:
+        """Whether a person sent it."""
+        return self.source.get("kind") == "user"
+
+    @classmethod
+    def decode(cls, raw: bytes | msgspec.Raw) -> Message:
+        """Decode a message's JSON text.
+
+        Raises:
+            ValueError: It is not a message.
+        """
+        return cls.from_value(decode_json(raw))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Message:
+        """Build a message from its decoded JSON value.
+
+        Raises:
+            ValueError: It is not a message.
+        """
+        return msgspec.convert(value, cls).complete()
+
+    def complete(self) -> Message:
+        """Return the message with blocks in place of the plain values that it was decoded with."""
+        if not any(isinstance(block, dict) for block in self.content):
+            return self
+        return msgspec.structs.replace(self, content=tuple(_block(block) for block in self.content))
+
+
+def _block(value: Any) -> Any:
+    match value:
+        case {"type": "text" | "reasoning" | "tool-call" | "tool-result"}:
+            try:
+                return msgspec.convert(value, Block)
+            except ValueError:
+                # A tool result may hold blocks that we do not know; carry it as it is.
+                return value
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""The pure half of Schedule: records, times, replay, decisions, framing and deliveries."""

@@ -1,0 +1,1 @@
+"""Live sessions: the log that grows, write-behind and the barrier."""

@@ -1,0 +1,1 @@
+"""Session logs as JSON lines in files, zstd or plain."""
