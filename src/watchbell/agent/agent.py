@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from watchbell.context import Context
     from watchbell.listeners import Subscriptions
     from watchbell.log.event import Event
+    from watchbell.log.payloads import AbortKind
     from watchbell.models.base import ChatModel
     from watchbell.sessions.live import Sessions
 
@@ -199,7 +200,7 @@ class Agent:
         self.session.append_batch([inbox.insert([message], target)])
         return message
 
-    def cancel(self, *, discard_pending: bool = False, kind: str = "user") -> None:
+    def cancel(self, *, discard_pending: bool = False, kind: AbortKind = "user") -> None:
         """Cancel the running turn; each of its tool calls still gets a result.
 
         Args:

@@ -15,7 +15,7 @@ from watchbell.log.turns import last_turn
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.take_ups import TakeUps
-    from watchbell.log.payloads import TakeUp
+    from watchbell.log.payloads import AbortKind, TakeUp
 
 __all__ = ["Driver"]
 
@@ -75,7 +75,7 @@ class Driver:
             self._drive_mark = object()
             self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
 
-    def cancel(self, kind: str) -> None:
+    def cancel(self, kind: AbortKind) -> None:
         """Cancel the running turn; of one that is about to begin, drop what people had queued for it."""
         if self._turn is not None:
             self._turn.cancel(kind)

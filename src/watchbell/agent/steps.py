@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message
-from watchbell.log.payloads import RequestContext, RequestHeader, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import (
+    Blocked,
+    RequestContext,
+    RequestHeader,
+    StepMark,
+    TakeUp,
+    TurnEnd,
+    TurnStart,
+)
 from watchbell.log.values import encode_json
 
 if TYPE_CHECKING:
@@ -104,7 +112,7 @@ class Entry:
         lead.append(Draft("turn/start", TurnStart(number)))
         if plan.rejected and not plan.accepted and take_up is None:
             discarded = self._agent.inbox.remove([m.id for m in plan.rejected], canceled=True)
-            blocked = Draft("turn/end", TurnEnd(number, {"kind": "blocked"}))
+            blocked = Draft("turn/end", TurnEnd(number, Blocked()))
             self._session.append_batch([*lead, *discarded, blocked])
             return False
         self._append_step(number, 1, plan, lead)
