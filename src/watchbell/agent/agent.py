@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from watchbell.log.payloads import AbortKind
     from watchbell.models.base import ChatModel
     from watchbell.sessions.live import Sessions
+    from watchbell.tools.registry import ToolRegistry
 
 __all__ = ["Agent", "Reservation"]
 
@@ -79,7 +80,7 @@ class Agent:
     ) -> None:
         self.session = session = opening.session
         self.ctx = ctx
-        self.tools = ctx.tools.child()
+        self.tools: ToolRegistry = ctx.tools.child()
         self.model = model
         self.system = system
         self.max_steps = max_steps

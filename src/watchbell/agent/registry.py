@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentCreated, AgentDisposed, AgentOpening
 from watchbell.agent.opening import Opening, plan_opening
 from watchbell.errors import (
     AgentClosedError,
@@ -16,6 +17,7 @@ from watchbell.errors import (
     SessionError,
     SessionNotFoundError,
 )
+from watchbell.sessions.events import SessionHealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +43,8 @@ async def place_damage(sessions: Sessions, session_id: str, error: CorruptLogErr
 class AgentRegistry:
     """Service `ctx.agents`.
 
-    Every agent is announced with the bus event `agent/created`, handled to its end before the agent's driver
-    may begin a turn, and with `agent/disposed` once it has ended. Before it exists, `agent/opening` is
+    Every agent is announced with the bus event `AgentCreated`, handled to its end before the agent's driver
+    may begin a turn, and with `AgentDisposed` once it has ended. Before it exists, `AgentOpening` is
     awaited with its session: there whoever has much to read does so in slices.
 
     Args:
@@ -70,7 +72,7 @@ class AgentRegistry:
         self._new_id = new_id
         self._live: dict[str, Agent] = {}
         # Once for all: with thousands of agents each would hear of every other one's session.
-        ctx.on("session/healed", self._on_healed)
+        ctx.on(SessionHealed, self._on_healed)
 
     @property
     def live(self) -> tuple[Agent, ...]:
@@ -194,7 +196,7 @@ class AgentRegistry:
         try:
             opening = Opening(session)
             await opening.prepare()
-            await self._ctx.gather("agent/opening", session)
+            await self._ctx.gather(AgentOpening(session))
             session.append_batch(plan_opening(session, opening.inbox))
             agent = Agent(
                 opening,
@@ -205,7 +207,7 @@ class AgentRegistry:
                 new_id=self._new_id,
             )
             self._live[session.id] = agent
-            self._ctx.emit("agent/created", agent)
+            self._ctx.emit(AgentCreated(agent))
             agent.start()
         except CorruptLogError as error:
             await ctx.aclose()
@@ -215,9 +217,9 @@ class AgentRegistry:
             raise
         return agent
 
-    def _on_healed(self, session: Session) -> None:
-        agent = self._live.get(session.id)
-        if agent is not None and agent.session is session:
+    def _on_healed(self, event: SessionHealed) -> None:
+        agent = self._live.get(event.session.id)
+        if agent is not None and agent.session is event.session:
             agent.storage_healed()
 
     async def _end(self, session: Session) -> None:
@@ -230,4 +232,4 @@ class AgentRegistry:
             await self._ctx.sessions.close(session)
         finally:
             if agent is not None:
-                self._ctx.emit("agent/disposed", agent)
+                self._ctx.emit(AgentDisposed(agent))

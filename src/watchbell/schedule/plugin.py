@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from watchbell.agent.events import AgentCreated, AgentDisposed, AgentOpening
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.recovery import MissingDispatches
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
+    from watchbell.clock import Clock
     from watchbell.context import Context
     from watchbell.reminders.records import Dispatch
     from watchbell.sessions.session import Session
@@ -59,12 +61,14 @@ class SchedulePlugin:
         attached: dict[Agent, Attachment] = {}
         histories: WeakKeyDictionary[Session, History] = WeakKeyDictionary()
 
-        async def read(session: Session) -> None:
+        async def read(event: AgentOpening) -> None:
+            session = event.session
             if session.header.delegation_depth == 0:
                 histories[session] = history = History(session)
                 await history.prepare()
 
-        def attach(agent: Agent) -> None:
+        def attach(event: AgentCreated) -> None:
+            agent = event.agent
             history = histories.pop(agent.session, None) or History(agent.session)
             if not agent.is_root:
                 return
@@ -78,13 +82,13 @@ class SchedulePlugin:
                     error,
                 )
 
-        def detach(agent: Agent) -> None:
-            attached.pop(agent, None)
+        def detach(event: AgentDisposed) -> None:
+            attached.pop(event.agent, None)
 
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
-        stop_reading = ctx.on("agent/opening", read)
-        stop = ctx.on("agent/created", attach)
-        forget = ctx.on("agent/disposed", detach)
+        stop_reading = ctx.on(AgentOpening, read)
+        stop = ctx.on(AgentCreated, attach)
+        forget = ctx.on(AgentDisposed, detach)
         try:
             yield
         finally:
@@ -136,10 +140,10 @@ class History:
 
 
 class Attachment:
-    """Schedule in one agent: its transactions, tools and owner, together from `agent/created` on."""
+    """Schedule in one agent: its transactions, tools and owner, together from `AgentCreated` on."""
 
     def __init__(self, agent: Agent, history: History, limits: Limits, zones: ZoneLookup) -> None:
-        clock = agent.ctx.clock
+        clock: Clock = agent.ctx.clock
         self._transactions = Transactions(agent.session, agent.sessions, clock, limits, history.state)
         # Before the driver may begin a turn.
         agent.session.append_batch([draft_change(change) for change in history.missing(agent.inbox)])

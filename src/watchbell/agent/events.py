@@ -1,0 +1,39 @@
+"""What agents tell on the bus of a context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from watchbell.agent.agent import Agent
+    from watchbell.agent.steps import StepPlan
+    from watchbell.sessions.session import Session
+
+__all__ = ["AgentCreated", "AgentDisposed", "AgentOpening", "StepPrepare"]
+
+
+class AgentOpening(msgspec.Struct, frozen=True):
+    """An agent is about to be made: whoever has much to read of its session does so now, awaited."""
+
+    session: Session
+
+
+class AgentCreated(msgspec.Struct, frozen=True):
+    """An agent was made; its driver begins no turn before all have heard of it."""
+
+    agent: Agent
+
+
+class AgentDisposed(msgspec.Struct, frozen=True):
+    """An agent has ended, and its session is closed."""
+
+    agent: Agent
+
+
+class StepPrepare(msgspec.Struct, frozen=True):
+    """A step is about to begin: hooks, awaited, may change its plan before anything is claimed."""
+
+    agent: Agent
+    plan: StepPlan
