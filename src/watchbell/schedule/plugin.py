@@ -82,13 +82,10 @@ class SchedulePlugin:
                     error,
                 )
 
-        def detach(event: AgentDisposed) -> None:
-            attached.pop(event.agent, None)
-
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
         stop_reading = ctx.on(AgentOpening, read)
         stop = ctx.on(AgentCreated, attach)
-        forget = ctx.on(AgentDisposed, detach)
+        forget = ctx.on(AgentDisposed, lambda event: attached.pop(event.agent, None))
         try:
             yield
         finally:
