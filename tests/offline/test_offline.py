@@ -2,22 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from watchbell.log.chunks import Chunk, Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import ToolSpec
-from watchbell.models.base import AnswerAssembler, ModelRequest
-from watchbell.offline.model import OfflineModel
+from tests.offline.talk import MODEL_SOURCE, TIME_SOURCE, TOOLS, Conversation, calls_of, chunks_of, text_of
+from watchbell.log.chunks import Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
+from watchbell.log.messages import Message, ToolCallBlock
 
-TOOLS = tuple(
-    ToolSpec(name, "A tool.", {"type": "object"})
-    for name in ("schedule_create", "schedule_delete", "schedule_list")
-)
-MODEL_SOURCE = {"kind": "model", "provider": "offline", "model": "offline-1"}
 TIME = (
     "[TIME CONTEXT]\nnow_local: 2026-12-01T10:00:00+01:00\ntime_zone: Europe/Berlin\n"
     "now_utc: 2026-12-01T09:00:00Z\nweekday: Tuesday"
@@ -47,52 +39,6 @@ ONE_SHOT = (
     "occurrence_at: 2026-12-01T00:00:03.120Z\n"
     'reminder_prompt_json: "check the deploy"'
 )
-
-
-async def chunks_of(request: ModelRequest) -> list[Chunk]:
-    async with aclosing(OfflineModel().stream(request)) as stream:
-        return [chunk async for chunk in stream]
-
-
-class Conversation:
-    """A conversation with the offline model, in which the test plays the tools."""
-
-    def __init__(self, tools: tuple[ToolSpec, ...] = TOOLS) -> None:
-        self.messages: list[Message] = []
-        self._tools = tools
-
-    def add(self, text: str, source: dict[str, Any] | None = None) -> None:
-        source = {"kind": "user"} if source is None else source
-        self.messages.append(Message(f"m{len(self.messages)}", "user", source, (TextBlock(text),)))
-
-    def add_result(self, call: ToolCallBlock, value: Any, *, is_error: bool = False) -> None:
-        text = value if isinstance(value, str) else json.dumps(value)
-        block = ToolResultBlock(call.id, (TextBlock(text),), is_error)
-        source = {"kind": "tool", "callId": call.id}
-        self.messages.append(Message(f"m{len(self.messages)}", "user", source, (block,)))
-
-    def ask(self, text: str) -> AnswerAssembler:
-        self.add(text)
-        return self.answer()
-
-    def answer(self) -> AnswerAssembler:
-        answer = AnswerAssembler()
-        for chunk in asyncio.run(chunks_of(self.request())):
-            answer.add(chunk)
-        message = Message(f"m{len(self.messages)}", "assistant", MODEL_SOURCE, answer.blocks())
-        self.messages.append(message)
-        return answer
-
-    def request(self) -> ModelRequest:
-        return ModelRequest("Be kind.", tuple(self.messages), self._tools)
-
-
-def text_of(answer: AnswerAssembler) -> str:
-    return "".join(block.text for block in answer.blocks() if isinstance(block, TextBlock))
-
-
-def calls_of(answer: AnswerAssembler) -> list[tuple[str, Any]]:
-    return [(call.name, json.loads(call.arguments)) for call in answer.tool_calls()]
 
 
 def after_call(text: str, *values: Any, is_error: bool = False) -> str:
@@ -162,25 +108,9 @@ def test_call_ids_are_unique_in_a_conversation() -> None:
 # --- what it asks of the tools ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "call"),
-    [
-        (
-            "every half hour look at the build",
-            ("schedule_create", {"prompt": "look at the build", "every_seconds": 1800}),
-        ),
-        ("what reminders do I have", ("schedule_list", {})),
-        ("cancel schedule-2", ("schedule_delete", {"id": "schedule-2"})),
-        ("cancel all", ("schedule_list", {})),
-    ],
-)
-def test_each_wish_has_its_tool(text: str, call: tuple[str, Any]) -> None:
-    assert calls_of(Conversation().ask(text)) == [call]
-
-
 def test_a_local_time_is_read_with_the_time_context() -> None:
     conversation = Conversation()
-    conversation.add(TIME, {"kind": "plugin", "plugin": "time-context"})
+    conversation.add(TIME, TIME_SOURCE)
     answer = conversation.ask("remind me tomorrow at nine to join")
     at = {"date": "2026-12-02", "time": "09:00:00", "time_zone": "Europe/Berlin"}
     assert calls_of(answer) == [("schedule_create", {"prompt": "join", "at": at})]
@@ -197,13 +127,6 @@ def test_a_tool_that_the_session_lacks_is_named_and_not_called() -> None:
     assert answer.tool_calls() == ()
     assert text_of(answer) == "I cannot do that here: this session has no tool schedule_list."
     assert answer.finish == FinishReason("stop")
-
-
-def test_anything_else_gets_an_honest_introduction() -> None:
-    text = text_of(Conversation().ask("Write me a poem."))
-    assert "not a language model" in text
-    assert "- remind me in 20 minutes to check the deploy" in text
-    assert "OpenAI-compatible" in text
 
 
 # --- what it says of the outcome -------------------------------------------------------------------------
@@ -291,7 +214,7 @@ def test_an_error_is_repeated_plainly() -> None:
 def remind(text: str, **source: Any) -> str:
     conversation = Conversation()
     conversation.ask("hello")
-    conversation.add(TIME, {"kind": "plugin", "plugin": "time-context"})
+    conversation.add(TIME, TIME_SOURCE)
     conversation.add(text, {"kind": "plugin", "plugin": "schedule", **source})
     answer = conversation.answer()
     assert answer.tool_calls() == ()
