@@ -167,5 +167,7 @@ class Driver:
             return
         messages = self._entry.pending(opens_turn=True)
         self._agent.session.append_batch(
-            self._agent.inbox.remove([m.id for m in messages if not m.retained], canceled=True)
+            self._agent.inbox.remove(
+                [m.id for m in messages if not self._agent.retention.holds(m)], canceled=True
+            )
         )
