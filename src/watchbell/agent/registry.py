@@ -37,8 +37,10 @@ Begin = Callable[[Agent, Inbox], None]
 """Begins a part of an agent that has just come to be, before a turn may begin; called with its inbox."""
 
 Prepare = Callable[[Session], Awaitable[Begin | None]]
-"""Awaited for each session that is opened for work, before anything is appended: whatever a part of the agent
-needs of a long log is folded here, with `await session.fold(...)`. None when the agent is to have no such part.
+"""Awaited for each session that is opened for work, before anything is appended to it.
+
+Here a part of the agent folds what it needs of the log, with `await session.fold(...)`, and returns how it
+begins; None when the agent is to have no such part.
 """
 
 _logger = logging.getLogger("watchbell.agent")

@@ -1,4 +1,4 @@
-"""Which messages an agent must not lose: nothing discards them, and their turn is run again when it was lost."""
+"""Which messages an agent must not lose."""
 
 from __future__ import annotations
 

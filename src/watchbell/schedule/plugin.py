@@ -138,7 +138,7 @@ class History:
 
 
 class Attachment:
-    """Schedule in one agent: its transactions, tools and owner, together from the beginning of the agent on."""
+    """Schedule in one agent: its transactions, tools and owner, together from its beginning on."""
 
     def __init__(
         self,
