@@ -21,6 +21,7 @@ from watchbell.log.messages import Message, TextBlock
 from watchbell.log.payloads import StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.log.segments import decode_block
 from watchbell.log.transcript import TranscriptLength
+from watchbell.sessions.events import SessionCreated
 from watchbell.sessions.session import SLICE_EVENTS, Session
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
 from watchbell.tools.function import tool
@@ -132,7 +133,9 @@ def test_an_interrupted_turn_is_closed_before_anything_else() -> None:
         store(disk, *claim("hello", PERSON))
         batches: list[list[str]] = []
         async with Program(clock, disk=disk) as program:
-            program.host.ctx.on("session/created", lambda s: s.observe(lambda e: batches.append(types(e))))
+            program.host.ctx.on(
+                SessionCreated, lambda c: c.session.observe(lambda e: batches.append(types(e)))
+            )
             agent = await program.host.agents.resume("s")
             assert batches == [["turn/end", "session/end-seed", "agent/inbox/spliced"]]
             closer = agent.session.events[3]

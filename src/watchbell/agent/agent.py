@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from watchbell.models.base import ChatModel
     from watchbell.sessions.live import Sessions
     from watchbell.sessions.session import Session
+    from watchbell.tools.registry import ToolRegistry
 
 __all__ = ["Agent", "Reservation"]
 
@@ -84,7 +85,7 @@ class Agent:
     ) -> None:
         self.session = session
         self.ctx = ctx
-        self.tools = ctx.tools.child()
+        self.tools: ToolRegistry = ctx.tools.child()
         self.model = model
         self.system = system
         self.max_steps = max_steps

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentCreated, AgentDisposed
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.opening import plan_opening
 from watchbell.agent.retention import Retention
@@ -23,6 +24,7 @@ from watchbell.errors import (
 )
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.transcript import TranscriptLength
+from watchbell.sessions.events import SessionHealed
 from watchbell.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ async def place_damage(sessions: Sessions, session_id: str, error: CorruptLogErr
 class AgentRegistry:
     """Service `ctx.agents`.
 
-    Every agent is announced with the bus event `agent/created`, handled to its end before the agent's driver
-    may begin a turn, and with `agent/disposed` once it has ended.
+    Every agent is announced with the bus event `AgentCreated`, handled to its end before the agent's driver
+    may begin a turn, and with `AgentDisposed` once it has ended.
 
     Args:
         ctx: The program's context, with `sessions` and `tools`.
@@ -88,7 +90,7 @@ class AgentRegistry:
         self._retention = Retention()
         self._parts: Subscriptions = {}
         # Once for all: with thousands of agents each would hear of every other one's session.
-        ctx.on("session/healed", self._on_healed)
+        ctx.on(SessionHealed, self._on_healed)
 
     @property
     def live(self) -> tuple[Agent, ...]:
@@ -241,7 +243,7 @@ class AgentRegistry:
             self._live[session.id] = agent
             for begin in parts:
                 self._begin(begin, agent, inbox)
-            self._ctx.emit("agent/created", agent)
+            self._ctx.emit(AgentCreated(agent))
             agent.start()
         except CorruptLogError as error:
             await ctx.aclose()
@@ -258,9 +260,9 @@ class AgentRegistry:
             except Exception:
                 _logger.exception("session %s: a part of its agent could not begin", agent.id)
 
-    def _on_healed(self, session: Session) -> None:
-        agent = self._live.get(session.id)
-        if agent is not None and agent.session is session:
+    def _on_healed(self, event: SessionHealed) -> None:
+        agent = self._live.get(event.session.id)
+        if agent is not None and agent.session is event.session:
             agent.storage_healed()
 
     async def _end(self, session: Session) -> None:
@@ -273,4 +275,4 @@ class AgentRegistry:
             await self._ctx.sessions.close(session)
         finally:
             if agent is not None:
-                self._ctx.emit("agent/disposed", agent)
+                self._ctx.emit(AgentDisposed(agent))

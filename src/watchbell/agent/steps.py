@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from watchbell.agent.events import StepPrepare
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message
 from watchbell.log.payloads import (
@@ -29,7 +30,7 @@ _HEADER_TYPES = frozenset({"request/header", "request/context"})
 
 
 class StepPlan:
-    """A step that is about to begin; hooks (`step/prepare`) may change it before anything is claimed.
+    """A step that is about to begin; hooks (`StepPrepare`) may change it before anything is claimed.
 
     Attributes:
         messages: Pending messages that will enter, in order.
@@ -87,12 +88,12 @@ class Entry:
     @property
     def has_hooks(self) -> bool:
         """Whether anybody wants to see what would enter."""
-        return self._agent.ctx.has_handlers("step/prepare")
+        return self._agent.ctx.has_handlers(StepPrepare)
 
     async def assemble(self, *, opens_turn: bool) -> StepPlan:
         """Return what would enter now, after the hooks have seen it."""
         plan = StepPlan(self.pending(opens_turn=opens_turn), self._agent.retention, opens_turn=opens_turn)
-        await self._agent.ctx.gather("step/prepare", self._agent, plan)
+        await self._agent.ctx.gather(StepPrepare(self._agent, plan))
         return plan
 
     def is_current(self, plan: StepPlan) -> bool:

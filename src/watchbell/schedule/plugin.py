@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from watchbell.agent.events import AgentDisposed
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
 from watchbell.reminders.framing import PLUGIN_NAME
 from watchbell.reminders.records import draft_change
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
     from watchbell.agent.registry import Begin
+    from watchbell.clock import Clock
     from watchbell.context import Context
+    from watchbell.listeners import Subscription
     from watchbell.reminders.records import Dispatch
     from watchbell.sessions.session import Session
 
@@ -81,13 +84,10 @@ class SchedulePlugin:
                     error,
                 )
 
-        def detach(agent: Agent) -> None:
-            attached.pop(agent, None)
-
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
         ctx.agents.retain(PLUGIN_NAME)
-        stop = ctx.agents.equip(prepare)
-        forget = ctx.on("agent/disposed", detach)
+        stop: Subscription = ctx.agents.equip(prepare)
+        forget = ctx.on(AgentDisposed, lambda event: attached.pop(event.agent, None))
         try:
             yield
         finally:
@@ -148,7 +148,7 @@ class Attachment:
         limits: Limits,
         zones: ZoneLookup,
     ) -> None:
-        clock = agent.ctx.clock
+        clock: Clock = agent.ctx.clock
         self._transactions = Transactions(agent.session, agent.sessions, clock, limits, state)
         # Before the driver may begin a turn.
         agent.session.append_batch([draft_change(change) for change in missing])
