@@ -53,10 +53,10 @@ PIECE = _compile(
     rf"|(?:the\s+)?(?P<date>{_NTH}\s+(?:of\s+)?{_DATE}|{_DATE}\s+(?:the\s+)?{_NTH})(?:,?\s+(?P<year>\d{{4}}))?)"
     r"(?:\s+(?P<part>morning|afternoon|evening|night))?(?![\w'’])))"
     r"|(?P<clock>(?P<bare>at\s+)?(?:(?P<noon>noon|midnight)\b|(?P<hour>(?<![\d.:/-])\d{1,2}(?![\d/])"
-    rf"|\b(?:{_HOURS})\b)(?P<sure>:(?P<rest>\d\d(?::\d\d(?:\.\d{{1,3}})?)?)(?!\d))?(?P<half>\s*(?:[ap]m|o['’]clock)\b)?)"
+    rf"|\b(?:{_HOURS})\b)(?P<sure>:(?P<rest>\d\d(?::\d\d(?:\.\d{{1,3}})?)?)(?!\d))?(?:\s*(?P<half>[ap]m)\b|(?P<oclock>\s*o['’]clock\b))?)"
     r"(?:\s+(?:in\s+the|at)\s+(?P<daytime>morning|afternoon|evening|night)\b)?)"
-    r"|(?P<zone>(?:in\s+)?(?:(?P<name>(?:UTC|GMT)\b|[a-z_]+/[\w+/-]*\w)(?:\s+time\b)?"
-    rf"|(?!(?:to|that|about|of|for|on|at)\b)(?P<place>{_PLACE})))"
+    r"|(?P<zone>(?:in\s+)?(?:(?:(?:UTC|GMT)\b|[a-z_]+/[\w+/-]*\w)(?:\s+time\b)?"
+    rf"|(?!(?:to|that|about|of|for|on|at)\b){_PLACE}))"
 )
 """One piece of a time; the last group that matched is its kind."""
 BARE_END = _compile(

@@ -17,37 +17,27 @@ from watchbell.offline import _grammar as grammar
 from watchbell.offline._sentences import HELP, SMALL_TALK
 from watchbell.zones import ZoneTable
 
-__all__ = ["MAX_PHRASE", "Call", "LocalNow", "Wish", "read_now", "read_wish"]
-
-MAX_PHRASE = 4_000
-"""Longest text that is read, characters; the patterns are not made for more."""
+__all__ = ["Call", "LocalNow", "Wish", "read_now", "read_wish"]
 
 Call: TypeAlias = tuple[str, Mapping[str, object]]
 _Pieces: TypeAlias = list[re.Match[str]]
 
+_LONGEST = 4_000  # characters; the patterns are not made for more
+_ZONES = ZoneTable()
 _LISTING: tuple[Call, ...] = (("schedule_list", {}),)
 _EXAMPLE = "for example: remind me at 2030-01-01 09:00 in Europe/Berlin to call Ann."
+_SAY_HOUR = "Say the hour as 00:00 to 23:59"
 _FIRST_TIME = 0xE000  # the first of the characters that stand for times
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _AREAS = ("Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
-_PARTS = {
-    "morning": range(1, 12),
-    "afternoon": range(12, 19),
-    "evening": range(16, 24),
-    "night": range(18, 24),
-}
-_ANY = (
-    "is are it there please can could you tell me us show now right and the my what whats what's what’s which"
-)
+_PARTS = {"morning": (1, 12), "afternoon": (12, 19), "evening": (16, 24), "night": (18, 24)}
+_ANY = "is are it there please can could you tell me us show now and the my what whats what's what’s which"
 _REMINDERS = f"{_ANY} do i we have any all of our active current list reminder schedule"
 _QUESTIONS = {  # words of which it holds one, and all others that it may hold
     "list": ("list reminders pending upcoming planned scheduled schedules", _REMINDERS),
     "next": ("next", f"{_REMINDERS} when when's when’s one due coming time"),
     "time": ("time date day today's today’s", f"{_ANY} current today do have know"),
-    "thanks": (
-        "thanks thank thx cheers great perfect ok okay",
-        "you very much a lot so many good nice cool all right",
-    ),
+    "thanks": ("thanks thank thx cheers great perfect ok okay", "you very much a lot so many good nice cool"),
     "hello": ("hello hi hey morning afternoon evening", "good there day how are you everybody"),
     "bye": ("bye goodbye", "good for now see you later thanks"),
     "help": ("help can", "me please you i need what do for how"),
@@ -95,15 +85,9 @@ def read_now(text: str) -> LocalNow | None:
     return LocalNow(at, zone if "/" in zone or zone == "UTC" else None)
 
 
-def read_wish(text: str, now: LocalNow | None, zones: ZoneTable) -> Wish:
-    """Read what a person wrote.
-
-    Args:
-        text: What they wrote.
-        now: The current time, as far as it was told.
-        zones: Where a zone's rules come from.
-    """
-    if len(text) > MAX_PHRASE:
+def read_wish(text: str, now: LocalNow | None) -> Wish:
+    """Read what a person wrote; `now` is the time as far as it was told."""
+    if len(text) > _LONGEST:
         return Wish(HELP)
     text = re.sub(r"\b([ap])\.\s?m\b\.?", r"\1m", re.sub("[\0\ue000-\uf8ff]", " ", text), flags=re.IGNORECASE)
     words = set(re.findall(r"[\w'’]+", text.lower()))
@@ -111,7 +95,7 @@ def read_wish(text: str, now: LocalNow | None, zones: ZoneTable) -> Wish:
         if words & set(keys.split()) and words <= {*keys.split(), *others.split()}:
             if about in ("list", "next"):
                 return Wish(calls=_LISTING, of_list=about)
-            return Wish(_tell_time(now, zones) if about == "time" else SMALL_TALK[about])
+            return Wish(_tell_time(now) if about == "time" else SMALL_TALK[about])
     bare = re.sub(rf"^\W*(?:{grammar.POLITE.pattern})*", "", grammar.CLOSE.sub("", text), flags=re.IGNORECASE)
     if cancel := grammar.CANCEL.match(bare):
         what = bare[cancel.end() :]
@@ -121,7 +105,7 @@ def read_wish(text: str, now: LocalNow | None, zones: ZoneTable) -> Wish:
         return Wish(calls=_LISTING, of_list=f"cancel {what}")
     try:
         prompt, pieces = _read_request(text)
-        return Wish(calls=(("schedule_create", {"prompt": prompt, **_read_when(pieces, now, zones)}),))
+        return Wish(calls=(("schedule_create", {"prompt": prompt, **_read_when(pieces, now)}),))
     except _AskError as error:
         return Wish(str(error))
 
@@ -204,11 +188,11 @@ def _read_run(text: str, start: int) -> tuple[_Pieces, int]:
     end, before = start, ""
     while piece := grammar.PIECE.match(text, end):
         kind = piece.lastgroup or ""
-        is_sure = kind != "clock" or piece["noon"] or piece["sure"] or piece["half"] or piece["daytime"]
-        may_be_bare = is_sure or piece["bare"] or before == "day"
-        if not may_be_bare or not (is_sure or grammar.BARE_END.match(text, piece.end())):
-            break
-        if kind == "zone" and before not in ("day", "clock"):
+        has_sign = any(piece[sign] for sign in ("noon", "sure", "half", "oclock", "daytime"))
+        if kind == "clock" and not has_sign:
+            if not ((piece["bare"] or before == "day") and grammar.BARE_END.match(text, piece.end())):
+                break
+        elif kind == "zone" and before not in ("day", "clock"):
             break
         pieces.append(piece)
         before, end = kind, piece.end()
@@ -220,7 +204,7 @@ def _read_run(text: str, start: int) -> tuple[_Pieces, int]:
 # --- the time --------------------------------------------------------------------------------------------
 
 
-def _read_when(pieces: _Pieces, now: LocalNow | None, zones: ZoneTable) -> dict[str, object]:
+def _read_when(pieces: _Pieces, now: LocalNow | None) -> dict[str, object]:
     of_kind = {
         kind: [piece for piece in pieces if piece.lastgroup == kind]
         for kind in ("calendar", "every", "after", "instant", "day", "clock", "zone")
@@ -238,7 +222,7 @@ def _read_when(pieces: _Pieces, now: LocalNow | None, zones: ZoneTable) -> dict[
     if double or (not is_moment and len(pieces) > max(1, len(days))):
         raise _unclear((double or pieces[1])[0])
     if is_moment:
-        return {"at": _read_moment(clocks[0], [*days, *after], named[0] if named else None, now, zones)}
+        return {"at": _read_moment(clocks[0], [*days, *after], named[0] if named else None, now)}
     if days:
         raise _AskError(f"At what time {days[0][0]}? Say it in one sentence, {_EXAMPLE}")
     if instant:
@@ -257,25 +241,20 @@ def _count_seconds(span: str) -> int:
 
 
 def _read_moment(
-    clock: re.Match[str], days: _Pieces, named: re.Match[str] | None, now: LocalNow | None, zones: ZoneTable
+    clock: re.Match[str], days: _Pieces, named: re.Match[str] | None, now: LocalNow | None
 ) -> dict[str, str]:
-    zone = _read_zone(named, now, zones)
+    zone = _read_zone(named, now)
     time = _read_time(clock, days)
     if now is None and (not days or any(day["iso"] is None for day in days)):
         raise _AskError(f"I do not know today's date. Say the full date and the zone, {_EXAMPLE}")
     local = (now.at if now else _LONG_AGO).astimezone(zone)
     has_passed = time <= f"{local:%H:%M:%S}"
-    is_bare = clock["hour"] and not (
-        clock["sure"] or clock["daytime"] or "m" in (clock["half"] or "").lower()
-    )
-    if (
-        not days and is_bare and has_passed and int(time[:2]) + 12 > local.hour
-    ):  # such as "at 5", said at noon
-        raise _unclear(clock[0], "Say the hour as 00:00 to 23:59")
+    is_bare = not (days or clock["noon"] or clock["sure"] or clock["half"] or clock["daytime"])
+    if is_bare and has_passed and int(time[:2]) + 12 > local.hour:  # such as "at 5", said at noon
+        raise _unclear(clock[0], _SAY_HOUR)
     try:
-        dates = {_read_day(day, local.date(), has_passed) for day in days} or {
-            _plus(local.date(), has_passed)
-        }
+        dates = {_read_day(day, local.date(), has_passed) for day in days}
+        dates = dates or {_plus(local.date(), has_passed)}
     except OverflowError:
         raise _AskError(f"That is too far away. Say it in one sentence, {_EXAMPLE}") from None
     if len(dates) > 1:
@@ -283,42 +262,39 @@ def _read_moment(
     return {"date": dates.pop(), "time": time, "time_zone": str(zone)}
 
 
-def _tell_time(now: LocalNow | None, zones: ZoneTable) -> str:
+def _tell_time(now: LocalNow | None) -> str:
     if now is None:
         return "I do not know the time here: nobody told me."
-    zone = zones.find(now.zone or "UTC") or UTC
+    zone = _ZONES.find(now.zone or "UTC") or UTC
     return f"It is {now.at.astimezone(zone):%A, %Y-%m-%d %H:%M} in {zone} ({now.at:%H:%M} UTC)."
 
 
-def _read_zone(named: re.Match[str] | None, now: LocalNow | None, zones: ZoneTable) -> tzinfo:
-    name = (
-        (named["name"] or re.sub(r"\s+time$", "", named["place"], flags=re.IGNORECASE)) if named else "local"
-    )
+def _read_zone(named: re.Match[str] | None, now: LocalNow | None) -> tzinfo:
+    name = re.sub(r"^in\s+|\s+time$", "", named[0] if named else "local", flags=re.IGNORECASE)
     if name.lower() in ("local", "my", "our"):
         if now is None or now.zone is None:
             raise _AskError(f"I do not know your time zone. Say the full date and the zone, {_EXAMPLE}")
         name = now.zone
     names = [name, *(f"{area}/{name.replace(' ', '_')}" for area in _AREAS)]
-    found = [UTC] if name.upper() == "GMT" else [zone for zone in map(zones.find, names) if zone is not None]
+    found = [UTC] if name.upper() == "GMT" else [zone for zone in map(_ZONES.find, names) if zone is not None]
     if len(found) != 1:
         raise _AskError(f"I do not know the time zone {name!r}. Use a name such as Europe/Berlin, {_EXAMPLE}")
     return found[0]
 
 
 def _read_time(clock: re.Match[str], days: _Pieces) -> str:
-    said, half = (clock["noon"] or clock["hour"]).lower(), (clock["half"] or "").strip().lower()
-    hour = {"noon": 12, "midnight": 0}.get(said)
-    if hour is None:
-        hour = int(said) if said.isdigit() else int(grammar.NUMBERS[said])
+    said = (clock["noon"] or clock["hour"]).lower()
+    hour = int(said) if said.isdigit() else int({"noon": 12, "midnight": 0, **grammar.NUMBERS}[said])
     words = " ".join([clock["daytime"] or "", *(f"{day['near']} {day['part']}" for day in days)]).lower()
+    parts = [range(*hours) for name, hours in _PARTS.items() if name in words]
     hours = [hour]
-    if half in ("am", "pm"):
+    if half := (clock["half"] or "").lower():
         hours = [hour % 12 + (12 if half == "pm" else 0)] if 0 < hour <= 12 else []
-    elif hour <= 12 and not clock["noon"] and any(name in words for name in _PARTS):
+    elif parts and hour <= 12 and not clock["noon"]:
         hours = [hour, (hour + 12) % 24]
-    hours = [each for each in hours if all(each in part for name, part in _PARTS.items() if name in words)]
+    hours = [each for each in hours if all(each in part for part in parts)]
     if len(hours) != 1 or (said == "midnight" and days):
-        raise _unclear(clock[0], "Say the hour as 00:00 to 23:59")
+        raise _unclear(clock[0], _SAY_HOUR)
     rest = clock["rest"] or "00"
     return f"{hours[0]:02}:{rest}" if ":" in rest else f"{hours[0]:02}:{rest}:00"
 

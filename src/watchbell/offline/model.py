@@ -34,7 +34,6 @@ from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
 from watchbell.offline._phrases import Call, Wish, read_now, read_wish
 from watchbell.offline._sentences import HELP, decode_frame, read_list, render_due, render_outcome, tell_list
-from watchbell.zones import ZoneTable
 
 __all__ = ["OfflineModel"]
 
@@ -51,9 +50,6 @@ class OfflineModel:
     provider = "offline"
     model = "offline-1"
     context_window: int | None = None
-
-    def __init__(self) -> None:
-        self._zones = ZoneTable()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer what came after the last answer: tool results, due reminders, and what people wrote."""
@@ -88,19 +84,17 @@ class OfflineModel:
         for message in recent:
             match message.origin:
                 case PersonSource():
-                    wish = read_wish(message.text, now, self._zones)
+                    wish = read_wish(message.text, now)
                     said.append(wish.said)
-                    calls += wish.calls
+                    calls += [call for call in wish.calls if call[1] or call not in calls]  # one list will do
                 case ToolSource(call_id=call_id):
-                    wishes = [read_wish(each.text, now, self._zones) for each in asked if each.is_from_person]
+                    wishes = [read_wish(each.text, now) for each in asked if each.is_from_person]
                     sentences, deletions = _tell_result(message, _find_tool(messages, call_id), wishes)
                     said += sentences
                     calls += deletions
                 case _:
                     said += [render_due(due) for due in decode_frame(message.text) or ()]
-        return [sentence for sentence in said if sentence], [
-            call for place, call in enumerate(calls) if call not in calls[:place]
-        ]
+        return [sentence for sentence in said if sentence], calls
 
 
 def _find_tool(messages: Sequence[Message], call_id: str) -> str | None:
@@ -113,8 +107,9 @@ def _find_tool(messages: Sequence[Message], call_id: str) -> str | None:
 
 def _tell_result(result: Message, tool: str | None, wishes: Sequence[Wish]) -> tuple[list[str], list[Call]]:
     """Return what to say of a tool's result and what to call next: for a list, what each wish wants of it."""
-    block = next(block for block in result.content if isinstance(block, ToolResultBlock))
-    text, is_error = "".join(part.text for part in block.content), block.is_error is True
+    blocks = [block for block in result.content if isinstance(block, ToolResultBlock)]
+    text = "".join(part.text for block in blocks for part in block.content)
+    is_error = not blocks or blocks[0].is_error is True
     views = read_list(text) if tool == "schedule_list" else None
     if views is None and tool == "schedule_list" and text.startswith("["):
         return ["You have more active reminders than I can list here."], []  # the result was cut
