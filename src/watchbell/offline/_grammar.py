@@ -65,7 +65,7 @@ BARE_END = _compile(
 )
 """What may follow an hour that is a number alone."""
 POLITE = _compile(r"(?:please|okay|ok|hey|hi|hello|so|well|just|(?:can|could|would|will)\s+you)\b[\s,!]*")
-CLOSE = _compile(r"(?:[\s.,;:!?]|\b(?:please|thanks|thank\s+you)(?=\W*$))+$")
+CLOSE = _compile(r"\b(?:please|thanks|thank\s+you)$")
 _LEAD = (
     r"(?:I\s+(?:want|need)\s+you\s+to\s+)?remind\s+(?:me|us)\b"
     r"|(?:(?:(?:set|create|add|make|give)(?:\s+(?:me|us|up))?|I\s+(?:need|want))\s+)?an?(?:other)?\s+reminder\b"

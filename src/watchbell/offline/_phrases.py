@@ -22,7 +22,7 @@ __all__ = ["Call", "LocalNow", "Wish", "read_now", "read_wish"]
 Call: TypeAlias = tuple[str, Mapping[str, object]]
 _Pieces: TypeAlias = list[re.Match[str]]
 
-_LONGEST = 4_000  # characters; the patterns are not made for more
+_LONGEST = 2_000  # characters; the patterns are not made for more
 _ZONES = ZoneTable()
 _LISTING: tuple[Call, ...] = (("schedule_list", {}),)
 _EXAMPLE = "for example: remind me at 2030-01-01 09:00 in Europe/Berlin to call Ann."
@@ -96,7 +96,7 @@ def read_wish(text: str, now: LocalNow | None) -> Wish:
             if about in ("list", "next"):
                 return Wish(calls=_LISTING, of_list=about)
             return Wish(_tell_time(now) if about == "time" else SMALL_TALK[about])
-    bare = re.sub(rf"^\W*(?:{grammar.POLITE.pattern})*", "", grammar.CLOSE.sub("", text), flags=re.IGNORECASE)
+    bare = re.sub(rf"^\W*(?:{grammar.POLITE.pattern})*", "", _close(text), flags=re.IGNORECASE)
     if cancel := grammar.CANCEL.match(bare):
         what = bare[cancel.end() :]
         if re.fullmatch(r"(?:(?:and|the|reminders?|schedule-\d+)\b[\s,]*)+", what, re.IGNORECASE):
@@ -131,21 +131,28 @@ def _read_request(text: str) -> tuple[str, _Pieces]:
         if remind := re.search(r"\b(?:remind(?:ers?|ing)?|cancel|delete)\b", marked, re.IGNORECASE):
             raise unclear(marked[: remind.start()].strip() or marked)
         _require_order(marked, rest, pieces)
-    elif grammar.CLOSE.sub("", rest) and not grammar.JOINT.match(rest):
+    elif _close(rest) and not grammar.JOINT.match(rest):
         raise unclear(re.split(r"\s(?:to|that)\s", rest)[0])
     joint = grammar.JOINT.match(rest)
     prompt = rest[joint.end() :] if joint else rest
-    body = grammar.CLOSE.sub("", prompt)
+    body = _close(prompt)
     if "\ue000" <= body[-1:] <= "\uf8ff" and not grammar.BEFORE.search(body[:-1]):
-        prompt = grammar.CLOSE.sub("", body[:-1])
+        prompt = _close(body[:-1])
     if found := grammar.UNCLEAR.search(re.sub(r'"[^"\n]*"', "", prompt)):
         raise unclear(found[0])
-    prompt = " ".join(re.sub(r"(?:[\s.,;:?]|,\s*please)+$", "", prompt).split())
+    prompt = " ".join((prompt if prompt.endswith("!") else _close(prompt)).split())
     if pieces and not prompt:
         raise _AskError(
             "What should I remind you of? Say it in one sentence, such as: remind me in 1 hour to stretch."
         )
     return prompt, pieces
+
+
+def _close(text: str) -> str:
+    """Return the text without what ends a sentence and asks for nothing."""
+    while (shorter := grammar.CLOSE.sub("", text.rstrip(" \n.,;:!?"))) != text:
+        text = shorter
+    return text
 
 
 def _require_order(marked: str, rest: str, pieces: _Pieces) -> None:
