@@ -66,7 +66,7 @@ def test_a_request_leads_to_a_tool_call_that_comes_in_pieces() -> None:
     assert answer.finish == FinishReason("tool-calls")
 
 
-def test_its_text_comes_in_pieces_and_the_same_request_is_always_answered_alike() -> None:
+def test_text_comes_in_pieces_and_a_request_is_always_answered_alike() -> None:
     conversation = Conversation()
     conversation.add("hello")
     chunks = asyncio.run(chunks_of(conversation.request()))
@@ -106,20 +106,6 @@ def test_call_ids_are_unique_in_a_conversation() -> None:
 
 
 # --- what it asks of the tools ---------------------------------------------------------------------------
-
-
-def test_a_local_time_is_read_with_the_time_context() -> None:
-    conversation = Conversation()
-    conversation.add(TIME, TIME_SOURCE)
-    answer = conversation.ask("remind me tomorrow at nine to join")
-    at = {"date": "2026-12-02", "time": "09:00:00", "time_zone": "Europe/Berlin"}
-    assert calls_of(answer) == [("schedule_create", {"prompt": "join", "at": at})]
-
-
-def test_without_the_time_context_it_asks_for_a_full_date_and_zone() -> None:
-    answer = Conversation().ask("remind me tomorrow at nine to join")
-    assert answer.tool_calls() == ()
-    assert "full date and the zone" in text_of(answer)
 
 
 def test_a_tool_that_the_session_lacks_is_named_and_not_called() -> None:
@@ -180,9 +166,7 @@ def test_a_deletion_is_confirmed_or_not() -> None:
 
 def test_cancelling_all_lists_first_and_then_deletes_each() -> None:
     conversation = Conversation()
-    (listing,) = conversation.ask("cancel all my reminders").tool_calls()
-    conversation.add_result(listing, [CREATED, EVERY])
-    deletions = conversation.answer()
+    deletions = conversation.answer_list("cancel all my reminders", [CREATED, EVERY])
     assert calls_of(deletions) == [
         ("schedule_delete", {"id": "schedule-1"}),
         ("schedule_delete", {"id": "schedule-2"}),

@@ -216,7 +216,7 @@ def test_what_is_not_understood_is_named_and_nothing_is_set(text: str, asked: st
         ("remind me in a few minutes to call Ann", NOW, "When should I remind you?"),
         ("remind me in 10 minutes", NOW, "What should I remind you of?"),
         ("remind me tomorrow to call Ann", NOW, "At what time tomorrow?"),
-        ("remind me at nine to call Ann", "", "do not know your time zone"),
+        ("remind me at nine to call Ann", "", "your time zone. Say the full date and the zone"),
         ("remind me at nine UTC to call Ann", "", "do not know today's date"),
         ("remind me at nine to call Ann", NO_ZONE, "do not know your time zone"),
         ("remind me at 9 Gotham time to call Ann", NOW, "do not know the time zone 'Gotham'"),
@@ -367,7 +367,7 @@ def test_what_is_cancelled_is_the_one_that_is_meant_or_asked_for(text: str, ids:
     assert text_of(answer).startswith("Which reminder? I do not understand ") == (not ids)
 
 
-def test_a_number_that_is_one_reminders_id_and_anothers_place_is_asked_about() -> None:
+def test_a_number_that_is_an_id_and_anothers_place_is_asked_about() -> None:
     reminders = [reminder(2, "a"), reminder(3, "b")]
     assert calls_of(Conversation().answer_list("cancel 2", reminders)) == []
     assert calls_of(Conversation().answer_list("cancel it", reminders[:1]))[0][1] == {"id": "schedule-2"}

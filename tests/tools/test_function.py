@@ -79,9 +79,7 @@ def test_its_arguments_are_decoded_and_its_result_is_plain_json() -> None:
         ("not json", "Expecting value"),
     ],
 )
-def test_wrong_arguments_never_reach_it_and_the_model_is_told_what_is_wrong(
-    text: str, complaint: str
-) -> None:
+def test_wrong_arguments_never_reach_it_and_the_model_is_told_why(text: str, complaint: str) -> None:
     value = run(weather, text)
     assert isinstance(value, ErrorValue)
     assert value.value["code"] == "invalid_arguments"
