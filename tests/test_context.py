@@ -7,7 +7,7 @@ import weakref
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,6 +17,12 @@ from watchbell.errors import CompositionError
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main)
+
+
+class Rang(NamedTuple):
+    """An event."""
+
+    times: int
 
 
 class Recorder:
@@ -73,11 +79,11 @@ def test_events_reach_every_scope_in_order_of_subscription() -> None:
     async def main() -> None:
         root, seen = Context(), list[str]()
         child = root.child()
-        root.on("x", lambda value: seen.append(f"root {value}"))
-        child.on("x", lambda value: seen.append(f"child {value}"))
-        child.emit("x", 1)
+        root.on(Rang, lambda rang: seen.append(f"root {rang.times}"))
+        child.on(Rang, lambda rang: seen.append(f"child {rang.times}"))
+        child.emit(Rang(1))
         await child.aclose()
-        root.emit("x", 2)
+        root.emit(Rang(2))
         root.emit("nobody listens")
         assert seen == ["root 1", "child 1", "root 2"]
 
@@ -86,15 +92,15 @@ def test_events_reach_every_scope_in_order_of_subscription() -> None:
 
 def test_a_subscription_can_end_early_and_ends_nobody_elses() -> None:
     async def main() -> None:
-        root, seen = Context(), list[int]()
+        root, seen = Context(), list[Rang]()
         first, second = root.child(), root.child()
-        end = first.on("x", seen.append)
-        second.on("x", seen.append)
+        end = first.on(Rang, seen.append)
+        second.on(Rang, seen.append)
         end()
         end()
         await first.aclose()
-        root.emit("x", 1)
-        assert seen == [1]
+        root.emit(Rang(1))
+        assert seen == [Rang(1)]
 
     run(main())
 
@@ -102,14 +108,14 @@ def test_a_subscription_can_end_early_and_ends_nobody_elses() -> None:
 def test_a_handler_may_end_its_subscription_while_it_is_called() -> None:
     ctx, seen = Context(), list[str]()
 
-    def once() -> None:
+    def once(_: Rang) -> None:
         seen.append("once")
         end()
 
-    end = ctx.on("x", once)
-    ctx.on("x", lambda: seen.append("always"))
-    ctx.emit("x")
-    ctx.emit("x")
+    end = ctx.on(Rang, once)
+    ctx.on(Rang, lambda _: seen.append("always"))
+    ctx.emit(Rang(1))
+    ctx.emit(Rang(1))
     assert seen == ["once", "always", "always"]
 
 
@@ -120,16 +126,16 @@ def test_a_handler_may_end_its_subscription_when_it_is_gathered() -> None:
         async def name(text: str) -> str:
             return text
 
-        def once() -> Coroutine[Any, Any, str]:
+        def once(_: Rang) -> Coroutine[Any, Any, str]:
             stop()
             return name("once")
 
-        stop = ctx.on("e", once)
-        ctx.on("e", lambda: name("always"))
-        assert await ctx.gather("e") == ["once", "always"]
-        assert await ctx.gather("e") == ["always"]
+        stop = ctx.on(Rang, once)
+        ctx.on(Rang, lambda _: name("always"))
+        assert await ctx.gather(Rang(1)) == ["once", "always"]
+        assert await ctx.gather(Rang(1)) == ["always"]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_is_installed_while_a_scope_ends_ends_with_it() -> None:
@@ -137,39 +143,39 @@ def test_what_is_installed_while_a_scope_ends_ends_with_it() -> None:
         ctx = Context()
         heard: list[str] = []
         ctx.defer(lambda: ctx.defer(lambda: heard.append("late")))
-        ctx.defer(lambda: ctx.on("e", lambda: heard.append("e")))
+        ctx.defer(lambda: ctx.on(Rang, lambda _: heard.append("rang")))
         await ctx.aclose()
-        ctx.emit("e")
+        ctx.emit(Rang(1))
         assert heard == ["late"]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_handlers_exception_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     ctx, seen = Context(), list[str]()
-    ctx.on("x", lambda: 1 / 0)
-    ctx.on("x", lambda: seen.append("next"))
-    ctx.emit("x")
+    ctx.on(Rang, lambda rang: 1 / (rang.times - 1))
+    ctx.on(Rang, lambda _: seen.append("next"))
+    ctx.emit(Rang(1))
     assert seen == ["next"]
-    assert "a handler of x failed" in caplog.text
+    assert "a handler of Rang failed" in caplog.text
 
 
 def test_a_gathering_gives_all_results_in_order() -> None:
     async def main() -> None:
         ctx = Context()
-        assert await ctx.gather("x", 1) == []
+        assert await ctx.gather(Rang(1)) == []
 
-        async def slow(value: int) -> str:
+        async def slow(rang: Rang) -> str:
             await asyncio.sleep(0)
-            return f"slow {value}"
+            return f"slow {rang.times}"
 
-        async def fast(value: int) -> str:
-            return f"fast {value}"
+        async def fast(rang: Rang) -> str:
+            return f"fast {rang.times}"
 
-        ctx.on("x", slow)
-        assert await ctx.gather("x", 1) == ["slow 1"]
-        ctx.on("x", fast)
-        assert await ctx.gather("x", 2) == ["slow 2", "fast 2"]
+        ctx.on(Rang, slow)
+        assert await ctx.gather(Rang(1)) == ["slow 1"]
+        ctx.on(Rang, fast)
+        assert await ctx.gather(Rang(2)) == ["slow 2", "fast 2"]
 
     run(main())
 
@@ -178,21 +184,21 @@ def test_a_gathering_fails_with_the_first_failure_after_all_have_ended() -> None
     async def main() -> None:
         ctx, ended = Context(), list[str]()
 
-        async def fail() -> None:
+        async def fail(_: Rang) -> None:
             raise LookupError("first")
 
-        async def slow() -> None:
-            for _ in range(5):
+        async def slow(_: Rang) -> None:
+            for __ in range(5):
                 await asyncio.sleep(0)
             ended.append("slow")
             raise KeyError("second")
 
-        ctx.on("x", fail)
+        ctx.on(Rang, fail)
         with pytest.raises(LookupError, match="first"):
-            await ctx.gather("x")
-        ctx.on("x", slow)
+            await ctx.gather(Rang(1))
+        ctx.on(Rang, slow)
         with pytest.raises(LookupError, match="first"):
-            await ctx.gather("x")
+            await ctx.gather(Rang(1))
         assert ended == ["slow"]
 
     run(main())
@@ -251,7 +257,7 @@ def test_a_scope_holds_nothing_of_those_who_came_and_went() -> None:
     """A host lives for as long as its program, and listeners of single connections do not."""
 
     class Visitor:
-        def hear(self) -> None:
+        def hear(self, _: Rang) -> None:
             """Listen."""
 
     async def main() -> None:
@@ -259,18 +265,18 @@ def test_a_scope_holds_nothing_of_those_who_came_and_went() -> None:
         root = Context()
         root.defer(lambda: seen.append("first"))
         staying = Visitor()
-        root.on("event", staying.hear)
+        root.on(Rang, staying.hear)
         gone: list[weakref.ref[Visitor]] = []
         for number in range(1_000):
             visitor = Visitor()
             gone.append(weakref.ref(visitor))
-            root.on("event", visitor.hear)()
+            root.on(Rang, visitor.hear)()
             if number % 300 == 0:
                 root.defer(partial(seen.append, f"{number}"))
         del visitor
         assert sum(ref() is not None for ref in gone) < 50
         await root.aclose()
         assert seen == ["900", "600", "300", "0", "first"]
-        assert not root.has_handlers("event")
+        assert not root.has_handlers(Rang)
 
     run(main())

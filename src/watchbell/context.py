@@ -2,6 +2,9 @@
 
 A `Context` is a scope. What is provided, subscribed or loaded through it ends with it, in reverse order.
 A child context sees its parent's services and shares its bus.
+
+An event is an object, such as `AgentCreated(agent)`: its class says what happened, and whoever subscribes to
+that class gets it.
 """
 
 from __future__ import annotations
@@ -11,23 +14,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast, runtime_checkable
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from watchbell.errors import CompositionError
 from watchbell.listeners import Subscription, Subscriptions
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from watchbell.agent.registry import AgentRegistry
-    from watchbell.clock import Clock
-    from watchbell.sessions.live import Sessions
-    from watchbell.storage.base import SessionPersistence
-    from watchbell.tools.registry import ToolRegistry
-
 __all__ = ["Context", "Plugin"]
 
-Handler = Callable[..., Any]
+E = TypeVar("E")
 
 
 class _Awaited:
@@ -35,11 +30,11 @@ class _Awaited:
 
     __slots__ = ("call",)
 
-    def __init__(self, call: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, call: Callable[[], Awaitable[object]]) -> None:
         self.call = call
 
 
-_Undo: TypeAlias = Callable[[], Any] | _Awaited | AbstractAsyncContextManager[None]
+_Undo: TypeAlias = Callable[[], object] | _Awaited | AbstractAsyncContextManager[None]
 _logger = logging.getLogger("watchbell")
 
 
@@ -74,21 +69,16 @@ _SWEEP_AT = 16
 class Context:
     """A scope of services, subscriptions and plugins.
 
-    Use it as an async context manager, or call `aclose`. Services are read as attributes; asking for one
-    that nobody provided raises CompositionError.
+    Use it as an async context manager, or call `aclose`. Services are read as attributes, such as
+    `ctx.sessions`; asking for one that nobody provided raises CompositionError. A context stands below what
+    it holds, so it cannot say of which type a service is: who takes one does (`sessions: Sessions =
+    ctx.sessions`). A `Host` provides `clock`, `session_persistence`, `sessions`, `tools` and `agents`.
     """
-
-    if TYPE_CHECKING:
-        clock: Clock
-        session_persistence: SessionPersistence
-        sessions: Sessions
-        tools: ToolRegistry
-        agents: AgentRegistry
 
     def __init__(self, parent: Context | None = None) -> None:
         self._parent = parent
-        self._services: dict[str, Any] = {}
-        self._bus: dict[str, Subscriptions] = {} if parent is None else parent._bus
+        self._services: dict[str, object] = {}
+        self._bus: dict[type, Subscriptions] = {} if parent is None else parent._bus
         self._undo: list[_Undo] = []  # an exit stack, made when the scope ends, costs ten times the memory
         self._sweep_at = _SWEEP_AT
         self._children: dict[Context, None] = {}
@@ -112,7 +102,7 @@ class Context:
             return False
         return True
 
-    def provide(self, name: str, service: Any) -> None:
+    def provide(self, name: str, service: object) -> None:
         """Offer a service to this scope and its children.
 
         Raises:
@@ -129,11 +119,11 @@ class Context:
         self._children[scope] = None
         return scope
 
-    def defer(self, undo: Callable[[], Any]) -> None:
+    def defer(self, undo: Callable[[], object]) -> None:
         """Call `undo` when the scope ends. One that then `is_over` may be dropped before."""
         self._keep(undo)
 
-    def defer_async(self, undo: Callable[[], Awaitable[Any]]) -> None:
+    def defer_async(self, undo: Callable[[], Awaitable[object]]) -> None:
         """Await `undo` when the scope ends."""
         self._keep(_Awaited(undo))
 
@@ -152,38 +142,40 @@ class Context:
         await installed.__aenter__()
         self._keep(installed)
 
-    def on(self, event: str, handler: Handler) -> Callable[[], None]:
-        """Subscribe `handler` to a bus event until the scope ends, or the function returned is called."""
+    def on(self, event: type[E], handler: Callable[[E], object]) -> Callable[[], None]:
+        """Call `handler` with each event of a class until the scope ends, or the function returned is called.
+
+        What it returns is of use to those who `gather`; of an event that is awaited it returns an awaitable.
+        """
         subscription = Subscription(self._bus.setdefault(event, {}), handler)
         self._keep(subscription)
         return subscription
 
-    def has_handlers(self, event: str) -> bool:
-        """Whether anybody has subscribed to a bus event."""
+    def has_handlers(self, event: type) -> bool:
+        """Whether anybody has subscribed to the events of a class."""
         return bool(self._bus.get(event))
 
-    def emit(self, event: str, *args: Any) -> None:
-        """Call every handler of `event`, in order of subscription; an exception is logged, no more."""
-        for subscription in tuple(self._bus.get(event, ())):
+    def emit(self, event: object) -> None:
+        """Call every handler of an event, in order of subscription; an exception is logged, no more."""
+        for subscription in tuple(self._bus.get(type(event), ())):
             try:
-                subscription.listener(*args)
+                subscription.listener(event)
             except Exception:
-                _logger.exception("a handler of %s failed", event)
+                _logger.exception("a handler of %s failed", type(event).__name__)
 
-    async def gather(self, event: str, *args: Any) -> list[Any]:
-        """Await every handler of `event`, side by side, and return their results in order.
+    async def gather(self, event: object) -> list[object]:
+        """Await every handler of an event, side by side, and return their results in order.
 
         All are awaited to their end before the first failure, if any, is raised.
         """
-        subscriptions = tuple(self._bus.get(event, ()))  # a copy: some may end when they are called
+        subscriptions = tuple(self._bus.get(type(event), ()))  # a copy: some may end when they are called
         if not subscriptions:
             return []
         if len(subscriptions) == 1:
             (only,) = subscriptions
-            return [await only.listener(*args)]
-        results = await asyncio.gather(
-            *(each.listener(*args) for each in subscriptions), return_exceptions=True
-        )
+            return [await only.listener(event)]
+        answers = [each.listener(event) for each in subscriptions]
+        results: list[object] = await asyncio.gather(*answers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

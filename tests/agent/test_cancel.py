@@ -21,8 +21,7 @@ from tests.program import (
     texts,
     user_texts,
 )
-from watchbell.agent.agent import Agent
-from watchbell.agent.steps import StepPlan
+from watchbell.agent.events import StepPrepare
 from watchbell.log.event import Event
 from watchbell.log.messages import Message, TextBlock
 from watchbell.models.base import ModelRequest
@@ -180,10 +179,10 @@ def test_cancelling_while_hooks_run_drops_what_people_queued_for_that_turn() -> 
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def slow(_: Agent, plan: StepPlan) -> None:
+            async def slow(_: StepPrepare) -> None:
                 await asyncio.sleep(10)
 
-            program.host.ctx.on("step/prepare", slow)
+            program.host.ctx.on(StepPrepare, slow)
             agent.followup("never mind")
             agent.followup("but this")
             await asyncio.sleep(5)
@@ -201,10 +200,10 @@ def test_cancelling_while_hooks_run_leaves_a_retained_message_to_the_next_try() 
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def slow(_: Agent, plan: StepPlan) -> None:
+            async def slow(_: StepPrepare) -> None:
                 await asyncio.sleep(10)
 
-            program.host.ctx.on("step/prepare", slow)
+            program.host.ctx.on(StepPrepare, slow)
             agent.followup(retained("bell"))
             await asyncio.sleep(5)
             agent.cancel(discard_pending=True)
@@ -221,10 +220,10 @@ def test_a_cancel_before_a_retained_message_was_claimed_never_ends_its_turn(afte
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def hook(_: Agent, plan: StepPlan) -> None:
+            async def hook(_: StepPrepare) -> None:
                 await passes(3)
 
-            program.host.ctx.on("step/prepare", hook)
+            program.host.ctx.on(StepPrepare, hook)
             agent.followup(retained("bell"))
             await passes(after)
             is_claimed = data(agent.session.events, "turn/start") != []
@@ -243,10 +242,10 @@ def test_a_message_sent_right_after_a_cancel_is_never_dropped(after: int, discar
         async with Program(clock, [hang(), "fine"]) as program:
             agent = await program.host.agents.create("s")
 
-            async def hook(_: Agent, plan: StepPlan) -> None:
+            async def hook(_: StepPrepare) -> None:
                 await passes(3)
 
-            program.host.ctx.on("step/prepare", hook)
+            program.host.ctx.on(StepPrepare, hook)
             agent.followup("old")
             await passes(after)
             agent.cancel(discard_pending=discard_pending)
@@ -267,11 +266,11 @@ def test_cancelling_drops_a_message_whose_turn_cannot_begin() -> None:
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def refuse(_: Agent, plan: StepPlan) -> None:
-                if plan.messages[0].text == "poison":
+            async def refuse(event: StepPrepare) -> None:
+                if event.plan.messages[0].text == "poison":
                     raise RuntimeError("not this one")
 
-            program.host.ctx.on("step/prepare", refuse)
+            program.host.ctx.on(StepPrepare, refuse)
             agent.followup("poison")
             await asyncio.sleep(100)
             agent.cancel()
@@ -288,12 +287,12 @@ def test_what_cannot_begin_is_tried_again_after_growing_pauses() -> None:
             agent = await program.host.agents.create("s")
             tries: list[int] = []
 
-            async def refuse(_: Agent, plan: StepPlan) -> None:
+            async def refuse(_: StepPrepare) -> None:
                 tries.append(clock.now_ms() // 1000)
                 if len(tries) < 10:
                     raise RuntimeError("not yet")
 
-            program.host.ctx.on("step/prepare", refuse)
+            program.host.ctx.on(StepPrepare, refuse)
             agent.followup(retained("bell"))
             await agent.when_idle()
             pauses = [later - earlier for earlier, later in pairwise(tries)]
@@ -331,12 +330,12 @@ def test_hooks_can_reject_what_people_said_but_nothing_retained() -> None:
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def reject(_: Agent, plan: StepPlan) -> None:
-                assert [plan.reject(message) for message in plan.messages] == [
-                    not message.retained for message in plan.messages
+            async def reject(event: StepPrepare) -> None:
+                assert [event.plan.reject(message) for message in event.plan.messages] == [
+                    not message.retained for message in event.plan.messages
                 ]
 
-            program.host.ctx.on("step/prepare", reject)
+            program.host.ctx.on(StepPrepare, reject)
             agent.followup("rude")
             agent.followup(retained("bell"))
             await agent.when_idle()
@@ -353,12 +352,12 @@ def test_steering_that_hooks_reject_gives_the_turn_no_further_step() -> None:
         async with Program(clock, ["first answer"], delay_seconds=1) as program:
             agent = await program.host.agents.create("s")
 
-            async def reject(_: Agent, plan: StepPlan) -> None:
-                for message in plan.messages:
+            async def reject(event: StepPrepare) -> None:
+                for message in event.plan.messages:
                     if message.text == "rude":
-                        plan.reject(message)
+                        event.plan.reject(message)
 
-            program.host.ctx.on("step/prepare", reject)
+            program.host.ctx.on(StepPrepare, reject)
             agent.followup("go")
             await asyncio.sleep(2)
             agent.steer("rude")
@@ -394,12 +393,12 @@ def test_a_hook_that_always_cancels_is_tried_again_after_growing_pauses() -> Non
             agent = await program.host.agents.create("s")
             tries: list[int] = []
 
-            async def refuse(_: Agent, plan: StepPlan) -> None:
+            async def refuse(_: StepPrepare) -> None:
                 tries.append(clock.now_ms() // 1000)
                 if len(tries) < 10:
                     agent.cancel(kind="hook")
 
-            program.host.ctx.on("step/prepare", refuse)
+            program.host.ctx.on(StepPrepare, refuse)
             agent.followup(retained("bell"))
             await agent.when_idle()
             pauses = [later - earlier for earlier, later in pairwise(tries)]
@@ -416,11 +415,11 @@ def test_a_hook_can_dispose_of_its_own_agent(hooks: int) -> None:
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def end(_: Agent, plan: StepPlan) -> None:
+            async def end(_: StepPrepare) -> None:
                 await agent.aclose()
 
             for _ in range(hooks):
-                program.host.ctx.on("step/prepare", end)
+                program.host.ctx.on(StepPrepare, end)
             agent.followup(retained("bell"))
             await passes(60)
             assert agent.phase == "closed"
@@ -458,10 +457,10 @@ def test_cancelling_all_that_waits_for_its_next_try_makes_the_agent_idle_at_once
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
 
-            async def refuse(_: Agent, __: StepPlan) -> None:
+            async def refuse(_: StepPrepare) -> None:
                 raise RuntimeError("made to fail")
 
-            program.host.ctx.on("step/prepare", refuse)
+            program.host.ctx.on(StepPrepare, refuse)
             agent.followup("hello")
             await asyncio.sleep(40)  # in the middle of a long pause
             agent.cancel(discard_pending=True)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.program import Program, passes, reason_kinds, require_valid, run, store, texts
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentCreated, AgentDisposed
 from watchbell.errors import (
     AgentClosedError,
     CorruptLogError,
@@ -17,6 +18,7 @@ from watchbell.errors import (
     SessionNotFoundError,
 )
 from watchbell.log.event import Draft
+from watchbell.sessions.events import SessionClosed
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang
 from watchbell.tools.definition import ToolExecution
 from watchbell.tools.function import tool
@@ -58,12 +60,13 @@ def test_nobody_hears_of_a_turn_before_everybody_heard_of_the_agent() -> None:
         async with Program(clock) as program:
             seen: list[tuple[str, str]] = []
 
-            def created(agent: Agent) -> None:
+            def created(event: AgentCreated) -> None:
+                agent = event.agent
                 agent.followup("from the handler")
                 assert agent.reserve_turn_admission() is None
                 seen.append((agent.id, agent.phase))
 
-            program.host.ctx.on("agent/created", created)
+            program.host.ctx.on(AgentCreated, created)
             agent = await program.host.agents.create("s")
             assert seen == [("s", "idle")]
             assert agent.phase == "turn"
@@ -79,8 +82,8 @@ def test_an_agent_ends_by_aborting_its_turn_then_its_scope_then_its_session() ->
             agent = await program.host.agents.create("s")
             order: list[str] = []
             agent.ctx.defer(lambda: order.append(f"scope undone, turn {reason_kinds(agent.session.events)}"))
-            program.host.ctx.on("session/closed", lambda session: order.append("session closed"))
-            program.host.ctx.on("agent/disposed", lambda agent: order.append("agent disposed"))
+            program.host.ctx.on(SessionClosed, lambda _: order.append("session closed"))
+            program.host.ctx.on(AgentDisposed, lambda _: order.append("agent disposed"))
             agent.tools.register(ring, agent.ctx)
             agent.followup("hello")
             await asyncio.sleep(1)
@@ -153,7 +156,7 @@ def test_children_have_sessions_of_their_own_and_end_with_their_parent() -> None
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, lambda _: hang()) as program:
             order: list[str] = []
-            program.host.ctx.on("agent/disposed", lambda agent: order.append(agent.id))
+            program.host.ctx.on(AgentDisposed, lambda event: order.append(event.agent.id))
             parent = await program.host.agents.create("p", cwd="/srv")
             child = await program.host.agents.create_child(parent, "c")
             grandchild = await program.host.agents.create_child(child, "g")
@@ -252,7 +255,7 @@ def test_a_host_ends_its_agents_newest_first() -> None:
     async def main(clock: SimulatedClock) -> None:
         order: list[str] = []
         async with Program(clock) as program:
-            program.host.ctx.on("agent/disposed", lambda agent: order.append(agent.id))
+            program.host.ctx.on(AgentDisposed, lambda event: order.append(event.agent.id))
             for name in "abc":
                 await program.host.agents.create(name)
         assert order == ["c", "b", "a"]

@@ -18,12 +18,14 @@ from tests.program import (
     types,
     user_texts,
 )
+from watchbell.agent.events import StepPrepare
 from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
 from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, ReasoningBlock, TextBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang, say, think
 from watchbell.testing.model import Part
 from watchbell.tools.function import tool
@@ -314,7 +316,7 @@ def test_a_listener_that_failed_once_does_not_hold_a_take_up_back_for_ever() -> 
             async def failing(_: object) -> bool:
                 raise RuntimeError("no luck")
 
-            end = program.host.ctx.on("session/flush", failing)
+            end = program.host.ctx.on(FlushSession, failing)
             agent.followup(bell())
             await agent.when_idle()
             end()
@@ -334,7 +336,7 @@ def test_cancelling_while_a_take_up_is_prepared_drops_nobodys_message() -> None:
             async def slow(*_: object) -> None:
                 await asyncio.sleep(10)
 
-            program.host.ctx.on("step/prepare", slow)
+            program.host.ctx.on(StepPrepare, slow)
             agent = await program.host.agents.resume("s")
             await asyncio.sleep(5)
             agent.followup("hello")

@@ -23,10 +23,11 @@ from tests.program import (
     user_texts,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.steps import StepPlan
+from watchbell.agent.events import StepPrepare
 from watchbell.errors import InvalidEventError
 from watchbell.host import time_context
 from watchbell.log.messages import Message, TextBlock
+from watchbell.sessions.events import FlushSession
 from watchbell.testing import SimulatedClock, call, say, think
 
 OPENING = ["agent/inbox/spliced", "turn/start", "agent/inbox/spliced", "step/start", "user/message"]
@@ -132,7 +133,7 @@ def test_a_durability_listener_that_fails_makes_the_barrier_uncertain() -> None:
             async def listener(_: object) -> bool:
                 raise RuntimeError("no luck")
 
-            end = program.host.ctx.on("session/flush", listener)
+            end = program.host.ctx.on(FlushSession, listener)
             agent.followup("hello")
             await agent.when_idle()
             assert program.model.requests == []
@@ -266,11 +267,11 @@ def test_a_message_is_assembled_again_when_another_one_comes_meanwhile() -> None
             agent = await program.host.agents.create("s")
             seen: list[list[str]] = []
 
-            async def slow(_: Agent, plan: StepPlan) -> None:
-                seen.append([message.text for message in plan.messages])
+            async def slow(event: StepPrepare) -> None:
+                seen.append([message.text for message in event.plan.messages])
                 await asyncio.sleep(10)
 
-            program.host.ctx.on("step/prepare", slow)
+            program.host.ctx.on(StepPrepare, slow)
             agent.followup("first")
             await asyncio.sleep(5)
             agent.steer("second")

@@ -12,7 +12,7 @@ from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.context import Plugin
 from watchbell.log.event import Draft
-from watchbell.sessions.session import Session
+from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.testing.model import Script
 from watchbell.tools.definition import AbortSignal, Tool
@@ -33,7 +33,7 @@ class Gate:
         self._until_failure: int | None = 0
         self._reached = asyncio.Event()
         self._open = asyncio.Event()
-        self.withdraw = program.host.ctx.on("session/flush", self._flush)
+        self.withdraw = program.host.ctx.on(FlushSession, self._flush)
 
     def stop(self, number: int = 1) -> None:
         """Stop the `number`-th barrier from now on, and those that come while it stands."""
@@ -53,7 +53,7 @@ class Gate:
         self._until_stop = 0
         self._open.set()
 
-    async def _flush(self, _: Session) -> bool:
+    async def _flush(self, _: FlushSession) -> bool:
         self.asked += 1
         fails = self._until_failure is None or self._until_failure == 1
         self._until_failure = self._until_failure and self._until_failure - 1

@@ -14,6 +14,7 @@ from tests.contract.live import Live, live
 from tests.contract.world import World, create_row, later
 from tests.program import data, operations, passes, quiet, reason_kinds
 from watchbell.errors import AgentBusyError
+from watchbell.sessions.events import SessionHealed
 from watchbell.testing import call, hang
 from watchbell.tools.function import tool
 
@@ -125,7 +126,7 @@ def test_it_is_decided_within_a_second(last: str) -> None:
                 await asyncio.sleep(90)
                 at.program.store.heal()
                 healed = asyncio.Event()
-                at.agent.ctx.on("session/healed", lambda _: healed.set())
+                at.agent.ctx.on(SessionHealed, lambda _: healed.set())
                 await healed.wait()
         assert operations(at.events) == ["create schedule-1"]
         await asyncio.sleep(1)

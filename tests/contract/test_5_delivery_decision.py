@@ -12,6 +12,7 @@ import pytest
 from tests.contract.live import Live, live, refuse_dispatches
 from tests.contract.world import later
 from tests.program import data, operations, passes, quiet, reason_kinds, types
+from watchbell.agent.events import StepPrepare
 from watchbell.testing import fail, hang
 
 # --- one decision ----------------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ def test_whenever_an_agent_is_disposed_of_the_next_one_makes_it_good(await_point
             stands.set()
             await asyncio.Event().wait()
 
-        withdraw = at.program.host.ctx.on("step/prepare", hook) if await_point == "hook" else None
+        withdraw = at.program.host.ctx.on(StepPrepare, hook) if await_point == "hook" else None
         if await_point.startswith("barrier"):
             # The third one is the turn's; the second stands in the same instant.
             at.gate.stop(min(2, int(await_point[-1])))

@@ -24,6 +24,7 @@ from tests.program import (
     types,
 )
 from watchbell import schedule
+from watchbell.agent.events import StepPrepare
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.steps import StepPlan
 from watchbell.log.event import Draft
@@ -135,7 +136,7 @@ def test_a_step_is_prepared_before_its_messages_are_claimed() -> None:
 
     async def body(at: Live) -> None:
         may_go_on = asyncio.Event()
-        at.program.host.ctx.on("step/prepare", lambda *_: may_go_on.wait())
+        at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
         await at.remind(60)
         await asyncio.sleep(120)
         assert [message.source["plugin"] for message in at.agent.inbox.next_turn] == ["schedule"]
@@ -153,11 +154,11 @@ def test_it_is_assembled_again_when_the_inbox_changed_meanwhile() -> None:
     async def body(at: Live) -> list[list[str]]:
         seen: list[list[str]] = []
 
-        async def hook(_: object, plan: StepPlan) -> None:
-            seen.append([message.source["kind"] for message in plan.messages])
+        async def hook(event: StepPrepare) -> None:
+            seen.append([message.source["kind"] for message in event.plan.messages])
             await asyncio.sleep(10)
 
-        at.program.host.ctx.on("step/prepare", hook)
+        at.program.host.ctx.on(StepPrepare, hook)
         await at.remind(60)
         await asyncio.sleep(65)
         at.agent.inject("by the way")
@@ -193,7 +194,7 @@ def test_what_ends_before_that_leaves_the_reminder_pending(how: str) -> None:
             if fault:
                 raise fault.pop()
 
-        at.program.host.ctx.on("step/prepare", hook)
+        at.program.host.ctx.on(StepPrepare, hook)
         await at.remind(60)
         await asyncio.sleep(65)
         if how == "cancelled":
@@ -220,7 +221,7 @@ def test_the_pause_after_a_failure_grows_from_one_second_to_a_minute() -> None:
             if len(tried) < 10:
                 raise RuntimeError("a hook failed")
 
-        at.program.host.ctx.on("step/prepare", hook)
+        at.program.host.ctx.on(StepPrepare, hook)
         await at.remind(60)
         await at.until(600)
         assert at.delivered == ["schedule-1"]
@@ -235,7 +236,7 @@ def test_hooks_cannot_reject_what_is_retained() -> None:
 
     async def body(at: Live) -> list[bool]:
         answers: list[bool] = []
-        at.program.host.ctx.on("step/prepare", lambda _, plan: _reject(plan, answers))
+        at.program.host.ctx.on(StepPrepare, lambda event: _reject(event.plan, answers))
         await at.remind(60)
         await at.until(61)
         for source in ({"kind": "plugin", "plugin": "bells", "retained": True}, {"kind": "user"}):

@@ -24,6 +24,7 @@ from tests.program import (
     types,
     user_texts,
 )
+from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
@@ -114,7 +115,7 @@ def test_opening_appends_what_is_missing_in_one_batch_before_anything_is_publish
         seen: list[list[str]] = []
         await at.agent.aclose()
         at.program.disk.batches["s"] = at.program.disk.batches["s"][:1]
-        at.program.host.ctx.on("agent/created", lambda agent: seen.append(types(agent.session.events)))
+        at.program.host.ctx.on(AgentCreated, lambda event: seen.append(types(event.agent.session.events)))
         at.agent = await at.program.host.agents.resume("s")
         await quiet(at.agent)
         return seen[0], types(at.program.disk.batches["s"][1])

@@ -24,6 +24,7 @@ from tests.program import (
     run,
 )
 from watchbell import schedule
+from watchbell.agent.events import StepPrepare
 from watchbell.errors import SessionLockedError
 from watchbell.log.event import Event
 from watchbell.testing import MemoryDisk, SimulatedClock
@@ -135,7 +136,7 @@ def test_what_was_queued_before_the_delete_still_comes() -> None:
     async def body(at: Live) -> None:
         await at.repeat(300)
         may_go_on = asyncio.Event()
-        at.program.host.ctx.on("step/prepare", lambda *_: may_go_on.wait())
+        at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
         await asyncio.sleep(301)
         assert (await at.begin("delete", id="schedule-1"))["deleted"]
         may_go_on.set()

@@ -11,6 +11,7 @@ import pytest
 from tests.program import Program, passes, require_valid, run, texts
 from watchbell import schedule
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentDisposed
 from watchbell.context import Context
 from watchbell.errors import CompositionError, SessionClosedError, ToolConflictError
 from watchbell.host import Host
@@ -65,7 +66,7 @@ def test_plugins_come_in_order_and_go_in_reverse_after_the_agents() -> None:
         order: list[str] = []
         plugins = [Recording("a", order), Recording("b", order, "agents")]
         async with Program(clock, plugins=plugins) as program:
-            program.host.ctx.on("agent/disposed", lambda agent: order.append(f"agent {agent.id}"))
+            program.host.ctx.on(AgentDisposed, lambda event: order.append(f"agent {event.agent.id}"))
             await program.host.agents.create("s")
         assert order == ["+a", "+b", "agent s", "-b", "-a"]
 

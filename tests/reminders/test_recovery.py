@@ -22,6 +22,7 @@ from tests.program import (
     user_texts,
 )
 from watchbell import schedule
+from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
 from watchbell.log.event import Draft, Event
@@ -261,7 +262,9 @@ def test_a_missing_dispatch_is_appended_before_the_driver_starts() -> None:
         store(disk, _create(_record()), Inbox().insert([_message()], "next-turn"))
         async with program(clock, disk) as running:
             seen: list[list[str]] = []
-            running.host.ctx.on("agent/created", lambda a: seen.append(operations(a.session.events)))
+            running.host.ctx.on(
+                AgentCreated, lambda event: seen.append(operations(event.agent.session.events))
+            )
             agent = await running.host.agents.resume("s")
             assert seen == [["create a", "dispatch a"]]
             await quiet(agent)

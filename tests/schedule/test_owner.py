@@ -29,6 +29,7 @@ from watchbell.clock import Timer
 from watchbell.instants import render_instant
 from watchbell.log.event import Draft
 from watchbell.reminders.records import Create, EveryRecord, draft_change
+from watchbell.sessions.events import FlushSession
 from watchbell.testing import SimulatedClock, call, hang
 from watchbell.tools.function import tool
 
@@ -225,7 +226,7 @@ def test_after_a_failure_a_later_reminder_still_comes_at_its_time_and_brings_the
                 async def fail_flush(_: object) -> bool:
                     raise OSError("full")
 
-                ends.append(running.host.ctx.on("session/flush", fail_flush))
+                ends.append(running.host.ctx.on(FlushSession, fail_flush))
             else:
                 tried = refuse_dispatches(agent, times=4)
             await asyncio.sleep(300 if failing == "barrier" else 66)
@@ -292,7 +293,7 @@ def test_without_a_barrier_nothing_is_decided_and_schedule_itself_never_tries_ag
                 flushed.append(clock.now_ms() // 1000 - 1796083200)
                 raise OSError("full")
 
-            end = running.host.ctx.on("session/flush", failing)
+            end = running.host.ctx.on(FlushSession, failing)
             await asyncio.sleep(3600)
             assert flushed == [60]
             assert agent.phase == "idle"

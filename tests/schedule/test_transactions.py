@@ -14,6 +14,7 @@ from watchbell.errors import ToolAbortedError
 from watchbell.log.event import Draft
 from watchbell.reminders.rules import CreateRequest, Limits, decode_create
 from watchbell.schedule.transactions import Transactions
+from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock
 from watchbell.tools.definition import AbortSignal, ToolExecution
 from watchbell.zones import ZoneTable
@@ -39,7 +40,7 @@ class FailingListener:
 
     def __init__(self, program: Program) -> None:
         self.passing: int | None = None  # how many barriers still pass; None: all
-        program.host.ctx.on("session/flush", self.flush)
+        program.host.ctx.on(FlushSession, self.flush)
 
     async def flush(self, _: object) -> bool:
         if self.passing == 0:

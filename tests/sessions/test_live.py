@@ -16,6 +16,7 @@ from watchbell.errors import (
     SessionNotFoundError,
     SettingsError,
 )
+from watchbell.sessions.events import FlushSession, SessionClosed, SessionCreated, SessionHealed
 from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
 from watchbell.storage.base import LogWriter, StoredLog, TornTail
@@ -32,12 +33,13 @@ class Program:
         ids = itertools.count(1)
         self.sessions = Sessions(self.ctx, self.store, clock, new_id=lambda: f"new-{next(ids)}")
         self.seen: list[tuple[str, str]] = []
-        for event in ("created", "closed", "healed"):
-            self.ctx.on(f"session/{event}", lambda session, event=event: self.see(event, session))
+        for kind in (SessionCreated, SessionClosed, SessionHealed):
+            self.ctx.on(kind, self.see)
 
-    def see(self, event: str, session: Session) -> None:
-        self.seen.append((event, session.id))
-        if event == "created":
+    def see(self, event: SessionCreated | SessionClosed | SessionHealed) -> None:
+        session = event.session
+        self.seen.append((type(event).__name__.removeprefix("Session").lower(), session.id))
+        if isinstance(event, SessionCreated):
             assert self.sessions.get(session.id) is session
 
 
@@ -248,10 +250,10 @@ def test_a_flush_tells_whether_anybody_acknowledged() -> None:
         assert await program.sessions.flush(session)
         assert not await program.sessions.flush(foreign)
 
-        async def acknowledge(_: Session) -> bool:
+        async def acknowledge(_: FlushSession) -> bool:
             return True
 
-        program.ctx.on("session/flush", acknowledge)
+        program.ctx.on(FlushSession, acknowledge)
         assert await program.sessions.flush(foreign)
         await program.sessions.close(session)
 
@@ -263,10 +265,10 @@ def test_a_flush_raises_a_listeners_failure_after_all_have_settled() -> None:
         program = Program(clock)
         session = await program.sessions.create("a")
 
-        async def fail(_: Session) -> bool:
+        async def fail(_: FlushSession) -> bool:
             raise PersistenceError("the mirror is gone")
 
-        program.ctx.on("session/flush", fail)
+        program.ctx.on(FlushSession, fail)
         turn(session, 1)
         with pytest.raises(PersistenceError, match="mirror"):
             await program.sessions.flush(session)

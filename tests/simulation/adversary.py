@@ -14,12 +14,12 @@ from tests.simulation.actions import Actions
 from tests.simulation.record import Record, Row, is_reminder
 from tests.simulation.world import DiskFaults, ErraticModel, MeddlingHook, SlowPersistence, work
 from watchbell import schedule
-from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentCreated
 from watchbell.errors import PersistenceError
 from watchbell.host.host import Host
 from watchbell.host.time_context import time_context
 from watchbell.log.event import Event
-from watchbell.sessions.session import Session
+from watchbell.sessions.events import SessionCreated
 from watchbell.storage.jsonl.layout import Compression
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing.loop import ProcessKilled
@@ -183,8 +183,8 @@ class Adversary:
             new_id=machine.new_id,
         )
         await self.host.__aenter__()
-        self.host.ctx.on("session/created", self._on_session)
-        self.host.ctx.on("agent/created", self._on_agent)
+        self.host.ctx.on(SessionCreated, self._on_session)
+        self.host.ctx.on(AgentCreated, self._on_agent)
         stored = [ref.session_id for ref in await self.host.sessions.list()]
         self.session_ids += [name for name in stored if name not in self.session_ids]
         for name in self.session_ids:
@@ -222,10 +222,11 @@ class Adversary:
     def _disk_delay(self) -> float:
         return self.random.choice((0.0, self.plan.disk_seconds * self.random.random()))
 
-    def _on_agent(self, agent: Agent) -> None:
-        self.record.note(agent.id, "alive")
+    def _on_agent(self, event: AgentCreated) -> None:
+        self.record.note(event.agent.id, "alive")
 
-    def _on_session(self, session: Session) -> None:
+    def _on_session(self, event: SessionCreated) -> None:
+        session = event.session
         if self.machine.is_running:
             self.record.opened(
                 session.id, session.header.owned_from, [self._row(event) for event in session.events]

@@ -12,12 +12,12 @@ import pytest
 from watchbell.agent import opening, take_ups
 from watchbell.agent.agent import Agent, Reservation
 from watchbell.agent.inbox import Inbox
+from watchbell.agent.retention import Retention
 from watchbell.agent.steps import Entry
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message
-from watchbell.log.projection import Reason
+from watchbell.log.payloads import Aborted, Failed
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
@@ -68,15 +68,15 @@ def _text_settles(patch: Patch) -> None:
 
 def _cancel_settles(patch: Patch) -> None:
     """Take up what a person cancelled, too."""
-    patch.setattr(Reason, "is_loss", property(lambda self: self.kind in ("interrupted", "aborted")))
+    patch.setattr(Aborted, "is_loss", property(lambda self: True))
 
 
 def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
-    patch.setattr(Reason, "is_uncertainty", property(lambda self: False))
+    patch.setattr(Failed, "is_uncertainty", property(lambda self: False))
 
 
 def _take_ups_after_disposal(patch: Patch) -> None:
-    patch.setattr(Reason, "is_loss", property(lambda self: self.kind == "interrupted"))
+    patch.setattr(Aborted, "is_loss", property(lambda self: False))
 
 
 def _who_ended_a_turn(patch: Patch) -> None:
@@ -90,7 +90,7 @@ def _who_ended_a_turn(patch: Patch) -> None:
 
 
 def _retained_messages(patch: Patch) -> None:
-    patch.setattr(Message, "retained", property(lambda self: False))
+    patch.setattr(Retention, "holds", lambda self, message: False)
 
 
 def _one_batch_for_message_and_dispatch(patch: Patch) -> None:

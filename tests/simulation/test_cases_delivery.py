@@ -30,7 +30,7 @@ from tests.program import (
 )
 from watchbell import schedule
 from watchbell.agent.agent import Agent
-from watchbell.agent.steps import StepPlan
+from watchbell.agent.events import StepPrepare
 from watchbell.context import Context, Plugin
 from watchbell.errors import SessionExistsError, SessionLockedError
 from watchbell.host import Host
@@ -240,7 +240,7 @@ def test_what_is_overdue_at_the_start_waits_for_whoever_has_to_receive_it(late: 
         slow = [SlowPlugin()] if late == "a plugin" else []
         async with program(clock, ["It is time."], *slow, disk=first.disk) as second:
             if late == "the agent loop":
-                second.host.ctx.on("step/prepare", _take_five_seconds)
+                second.host.ctx.on(StepPrepare, _take_five_seconds)
             agent = await second.host.agents.resume("s")
             seen: list[str] = []
             if late != "the client":
@@ -258,7 +258,7 @@ def test_what_is_overdue_at_the_start_waits_for_whoever_has_to_receive_it(late: 
     run(main)
 
 
-async def _take_five_seconds(agent: Agent, plan: StepPlan) -> None:
+async def _take_five_seconds(_: StepPrepare) -> None:
     await asyncio.sleep(5)
 
 

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.record import Record
+from watchbell.agent.events import StepPrepare
 from watchbell.errors import PersistenceError
 from watchbell.log.chunks import Chunk
 from watchbell.log.event import Event
@@ -20,8 +21,6 @@ from watchbell.testing.model import Answer, ScriptedModel, call, fail, hang, say
 from watchbell.tools.function import tool
 
 if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.steps import StepPlan
     from watchbell.context import Context
     from watchbell.log.header import SessionHeader
 
@@ -252,13 +251,14 @@ class MeddlingHook:
     @asynccontextmanager
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Meddle until this is left."""
-        end = ctx.on("step/prepare", self._prepare)
+        end = ctx.on(StepPrepare, self._prepare)
         try:
             yield
         finally:
             end()
 
-    async def _prepare(self, agent: Agent, plan: StepPlan) -> None:
+    async def _prepare(self, event: StepPrepare) -> None:
+        agent, plan = event.agent, event.plan
         if self.calm:
             return
         choice = self._random.random()

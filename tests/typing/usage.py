@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Literal, assert_type
+from typing import Annotated, Literal, NamedTuple, assert_type
 
 from msgspec import Meta
 
@@ -48,6 +48,7 @@ from watchbell import (
     time_context,
     tool,
 )
+from watchbell.agent.events import AgentCreated
 from watchbell.errors import ScheduleLogError, WatchbellError
 from watchbell.host.settings import Settings, build_model, load_settings
 from watchbell.log.chunks import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
@@ -230,6 +231,12 @@ async def theirs() -> float:
     return 0.5
 
 
+class Rang(NamedTuple):
+    """An event of one's own."""
+
+    agent: Agent
+
+
 class Bell:
     """A plugin of one's own."""
 
@@ -241,10 +248,10 @@ class Bell:
 
         @asynccontextmanager
         async def installed() -> AsyncGenerator[None]:
-            def ring(agent: Agent) -> None:
-                ctx.emit("bell/rang", agent)
+            def ring(event: AgentCreated) -> None:
+                ctx.emit(Rang(event.agent))
 
-            stop = ctx.on("agent/created", ring)
+            stop = ctx.on(AgentCreated, ring)
             yield
             stop()
 

@@ -15,7 +15,7 @@ from watchbell.log.turns import last_turn
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.take_ups import TakeUps
-    from watchbell.log.payloads import TakeUp
+    from watchbell.log.payloads import AbortKind, TakeUp
 
 __all__ = ["Driver"]
 
@@ -75,7 +75,7 @@ class Driver:
             self._drive_mark = object()
             self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
 
-    def cancel(self, kind: str) -> None:
+    def cancel(self, kind: AbortKind) -> None:
         """Cancel the running turn; of one that is about to begin, drop what people had queued for it."""
         if self._turn is not None:
             self._turn.cancel(kind)
@@ -165,7 +165,6 @@ class Driver:
         """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""
         if self._agent.is_closing or self._due_take_up() is not None:
             return
-        messages = self._entry.pending(opens_turn=True)
-        self._agent.session.append_batch(
-            self._agent.inbox.remove([m.id for m in messages if not m.retained], canceled=True)
-        )
+        retention, messages = self._agent.retention, self._entry.pending(opens_turn=True)
+        discarded = [message.id for message in messages if not retention.holds(message)]
+        self._agent.session.append_batch(self._agent.inbox.remove(discarded, canceled=True))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from watchbell.agent.answers import AnswerRecorder
 from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
+from watchbell.log.payloads import Completed, MaxTokens
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from watchbell.agent.steps import Entry
     from watchbell.agent.turn import Turn
     from watchbell.log.messages import Message, ToolCallBlock
+    from watchbell.log.payloads import Reason
     from watchbell.tools.definition import AbortSignal, Tool
 
 __all__ = ["TurnRecorder", "TurnRunner"]
@@ -202,27 +204,27 @@ class TurnRecorder:
         finally:
             self._append_results()
 
-    async def run(self, runner: TurnRunner) -> dict[str, Any]:
+    async def run(self, runner: TurnRunner) -> Reason:
         """Have the turn answered and return why it ends. The turn itself calls this."""
         try:
             return await self._run(runner)
         finally:
             self._is_over = True
 
-    async def _run(self, runner: TurnRunner) -> dict[str, Any]:
+    async def _run(self, runner: TurnRunner) -> Reason:
         turn = self._turn
         await turn.confirm()
         while True:
             await self._run_once(runner)
             turn.end_step()
             if self._hit_limit:
-                return {"kind": "max-tokens"}
+                return MaxTokens()
             if not turn.agent.has_waking_step:
-                return {"kind": "completed"}
+                return Completed()
             plan = await turn.prepare(self._entry, opens_turn=False)
             if not plan.accepted:
                 self._entry.discard(plan)
-                return {"kind": "completed"}
+                return Completed()
             turn.enter_step(self._entry, plan)
             self._is_answered = False
             await turn.confirm()

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from watchbell.agent.events import StepPrepare
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message
-from watchbell.log.payloads import RequestContext, RequestHeader, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import (
+    Blocked,
+    RequestContext,
+    RequestHeader,
+    StepMark,
+    TakeUp,
+    TurnEnd,
+    TurnStart,
+)
 from watchbell.log.values import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchbell.agent.agent import Agent
+    from watchbell.agent.retention import Retention
 
 __all__ = ["Entry", "StepPlan"]
 
@@ -20,7 +30,7 @@ _HEADER_TYPES = frozenset({"request/header", "request/context"})
 
 
 class StepPlan:
-    """A step that is about to begin; hooks (`step/prepare`) may change it before anything is claimed.
+    """A step that is about to begin; hooks (`StepPrepare`) may change it before anything is claimed.
 
     Attributes:
         messages: Pending messages that will enter, in order.
@@ -28,7 +38,8 @@ class StepPlan:
         opens_turn: Whether this is the first step of a turn.
     """
 
-    def __init__(self, messages: Sequence[Message], *, opens_turn: bool) -> None:
+    def __init__(self, messages: Sequence[Message], retention: Retention, *, opens_turn: bool) -> None:
+        self._retention = retention
         self.messages = tuple(messages)
         self.head: list[Message] = []
         self.opens_turn = opens_turn
@@ -36,7 +47,7 @@ class StepPlan:
 
     def reject(self, message: Message) -> bool:
         """Keep a message out of the conversation and discard it; a retained one cannot be (returns False)."""
-        if message.retained:
+        if self._retention.holds(message):
             return False
         self._rejected.add(message.id)
         return True
@@ -77,12 +88,12 @@ class Entry:
     @property
     def has_hooks(self) -> bool:
         """Whether anybody wants to see what would enter."""
-        return self._agent.ctx.has_handlers("step/prepare")
+        return self._agent.ctx.has_handlers(StepPrepare)
 
     async def assemble(self, *, opens_turn: bool) -> StepPlan:
         """Return what would enter now, after the hooks have seen it."""
-        plan = StepPlan(self.pending(opens_turn=opens_turn), opens_turn=opens_turn)
-        await self._agent.ctx.gather("step/prepare", self._agent, plan)
+        plan = StepPlan(self.pending(opens_turn=opens_turn), self._agent.retention, opens_turn=opens_turn)
+        await self._agent.ctx.gather(StepPrepare(self._agent, plan))
         return plan
 
     def is_current(self, plan: StepPlan) -> bool:
@@ -104,7 +115,7 @@ class Entry:
         lead.append(Draft("turn/start", TurnStart(number)))
         if plan.rejected and not plan.accepted and take_up is None:
             discarded = self._agent.inbox.remove([m.id for m in plan.rejected], canceled=True)
-            blocked = Draft("turn/end", TurnEnd(number, {"kind": "blocked"}))
+            blocked = Draft("turn/end", TurnEnd(number, Blocked()))
             self._session.append_batch([*lead, *discarded, blocked])
             return False
         self._append_step(number, 1, plan, lead)

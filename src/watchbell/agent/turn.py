@@ -13,7 +13,17 @@ from watchbell.errors import ModelError, PersistenceError, WatchbellError
 from watchbell.log.chunks import Finish, FinishReason
 from watchbell.log.event import Draft
 from watchbell.log.messages import ToolCallBlock
-from watchbell.log.payloads import StepMark, ToolCallEvent, TurnEnd
+from watchbell.log.payloads import (
+    Aborted,
+    AbortReason,
+    Completed,
+    Failed,
+    MaxTokens,
+    StepMark,
+    ToolCallEvent,
+    TurnEnd,
+    TurnFailure,
+)
 from watchbell.log.turns import tool_result
 from watchbell.models.base import ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.runner import TurnRunner
     from watchbell.agent.steps import Entry, StepPlan
+    from watchbell.log.payloads import AbortKind, Reason
     from watchbell.models.base import ChatModel
     from watchbell.tools.registry import ToolOutcome
 
@@ -54,10 +65,10 @@ class Turn:
         self.step = 1
         self._session = agent.session
         self._step_open = True
-        self._abort_kind = "user"
+        self._abort_kind: AbortKind = "user"
         self._call_ids: set[str] = set()
 
-    def cancel(self, kind: str) -> None:
+    def cancel(self, kind: AbortKind) -> None:
         """Abort the turn; its end says who did it: `user`, `parent`, `hook` or `disposed`."""
         if not self.signal.aborted:
             self._abort_kind = kind
@@ -66,19 +77,20 @@ class Turn:
     async def run(self, entry: Entry) -> None:
         """Answer until the turn ends, whatever happens; the log then holds its `turn/end`."""
         model = self.agent.model
+        reason: Reason
         try:
             if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
                 reason = await TurnRecorder(self, entry).run(cast("TurnRunner", model))
             else:
                 reason = await self._run_steps(entry, cast("ChatModel", model))
         except TurnAbortedError:
-            reason = {"kind": "aborted", "reason": {"kind": self._abort_kind}}
+            reason = Aborted(AbortReason(self._abort_kind))
         except PersistenceError:
             reason = _error(
                 "PERSISTENCE_UNCERTAIN", "the storage did not confirm the message; nothing was asked"
             )
         except ModelError as error:
-            reason = {"kind": "error", "error": _failure(error)}
+            reason = Failed(_failure(error))
         except Exception as error:  # a turn always gets its end; the log of the program has the rest
             _logger.exception("turn %d of session %s failed", self.number, self._session.id)
             reason = _error("INTERNAL_ERROR", f"the turn failed: {type(error).__name__}")
@@ -228,14 +240,14 @@ class Turn:
             ]
         )
 
-    async def _run_steps(self, entry: Entry, model: ChatModel) -> dict[str, Any]:
+    async def _run_steps(self, entry: Entry, model: ChatModel) -> Reason:
         """Run our own loop: ask the model, run its calls, until it answers without any."""
         while True:
             reason = await self._answer(model)
             self.end_step()
             if reason is None and (limit := self.step_limit()) is not None:
                 raise limit
-            if reason is not None and (reason["kind"] != "completed" or not self.agent.has_waking_step):
+            if reason is not None and (not isinstance(reason, Completed) or not self.agent.has_waking_step):
                 return reason
             plan = await self.prepare(entry, opens_turn=False)
             if reason is not None and not plan.accepted:
@@ -243,7 +255,7 @@ class Turn:
                 return reason
             self.enter_step(entry, plan)
 
-    async def _answer(self, model: ChatModel) -> dict[str, Any] | None:
+    async def _answer(self, model: ChatModel) -> Reason | None:
         """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
         await self.confirm()
         answer, finish = await self._stream(model)
@@ -251,7 +263,7 @@ class Turn:
         if calls:
             await self._run_calls(calls)
             return None
-        return {"kind": "max-tokens" if finish.kind == "max-tokens" else "completed"}
+        return MaxTokens() if finish.kind == "max-tokens" else Completed()
 
     async def _stream(self, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
         answer = self.begin_answer()
@@ -288,8 +300,8 @@ class Turn:
         self.raise_if_aborted()
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
-    return {"kind": "error", "error": {"message": message, "code": code}}
+def _error(code: str, message: str) -> Failed:
+    return Failed(TurnFailure(message, code))
 
 
 def _model_error(finish: FinishReason) -> ModelError:
@@ -303,11 +315,5 @@ def _model_error(finish: FinishReason) -> ModelError:
     )
 
 
-def _failure(error: ModelError) -> dict[str, Any]:
-    hints = {
-        "status": error.status,
-        "providerRetryAfterMs": error.retry_after_ms,
-        "requestId": error.request_id,
-    }
-    given = {key: hint for key, hint in hints.items() if hint is not None}
-    return {"message": str(error), "code": error.code, **given}
+def _failure(error: ModelError) -> TurnFailure:
+    return TurnFailure(str(error), error.code, error.status, error.retry_after_ms, error.request_id)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from watchbell.agent.events import StepPrepare
 from watchbell.log.codec import decode_row
 from watchbell.log.event import Event
 from watchbell.log.messages import Message, TextBlock
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.steps import StepPlan
+    from watchbell.clock import Clock
     from watchbell.context import Context
     from watchbell.sessions.session import Session
 
@@ -59,14 +61,16 @@ class TimeContextPlugin:
     @asynccontextmanager
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Add the time until this is left."""
+        clock: Clock = ctx.clock
 
-        async def prepare(agent: Agent, plan: StepPlan) -> None:
+        async def prepare(event: StepPrepare) -> None:
+            agent, plan = event.agent, event.plan
             if plan.accepted:
                 zone = self._latest_zone(agent, plan) or self._time_zone
-                text = render_time_context(ctx.clock.now_ms(), zone, self._zones)
+                text = render_time_context(clock.now_ms(), zone, self._zones)
                 plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
 
-        stop = ctx.on("step/prepare", prepare)
+        stop = ctx.on(StepPrepare, prepare)
         try:
             yield
         finally:

@@ -7,12 +7,13 @@ holds is JSON, so none can be part of a cycle, and the collector is spared them 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from watchbell.log.values import decode_json, encode_json
+from watchbell.errors import CorruptLogError
+from watchbell.log.values import decode_json, decode_typed, encode_json
 
 __all__ = [
     "CARRIED_TYPES",
@@ -22,6 +23,8 @@ __all__ = [
     "Draft",
     "Event",
 ]
+
+T = TypeVar("T")
 
 SURFACE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})
 """Types that make up the transcript; only they may carry `sourceEventSeqs` and `surfaceOp`."""
@@ -88,6 +91,17 @@ class Event(
     def data(self) -> Any:
         """The payload, decoded anew at each access."""
         return decode_json(self.raw)
+
+    def decode(self, shape: type[T]) -> T:
+        """Decode the payload into the struct of its type, such as `payloads.TurnEnd`.
+
+        Raises:
+            CorruptLogError: It has another shape.
+        """
+        try:
+            return decode_typed(self.raw, shape)
+        except ValueError as error:
+            raise CorruptLogError(f"event {self.seq} ({self.type}) is malformed") from error
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

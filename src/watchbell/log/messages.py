@@ -12,10 +12,16 @@ from watchbell.log.values import decode_json
 __all__ = [
     "Block",
     "Message",
+    "ModelSource",
+    "PersonSource",
+    "PluginSource",
     "ReasoningBlock",
+    "Source",
     "TextBlock",
     "ToolCallBlock",
     "ToolResultBlock",
+    "ToolSource",
+    "UnknownSource",
 ]
 
 
@@ -58,13 +64,51 @@ class ToolResultBlock(
 Block: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock
 
 
+class PersonSource(
+    msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="user", rename="camel", omit_defaults=True
+):
+    """A person wrote it; `time_zone` is the IANA zone that the person says to be in."""
+
+    time_zone: str | None = None
+
+
+class PluginSource(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="plugin", omit_defaults=True):
+    """A plugin wrote it; nothing may discard it while it is pending when it is `retained`."""
+
+    plugin: str
+    retained: bool = False
+
+
+class ModelSource(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="model"):
+    """A model answered."""
+
+    provider: str
+    model: str
+
+
+class ToolSource(msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="tool", rename="camel"):
+    """A tool gave the result of the call `call_id`."""
+
+    call_id: str
+
+
+class UnknownSource(msgspec.Struct, frozen=True, gc=False):
+    """Nobody here knows who wrote it."""
+
+    kind: str = ""
+
+
+_KnownSource: TypeAlias = PersonSource | PluginSource | ModelSource | ToolSource
+Source: TypeAlias = _KnownSource | UnknownSource
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a conversation.
 
     Attributes:
         id: Non-empty, unique among the pending messages of a session.
         role: `user` (people, plugins and tool results) or `assistant`.
-        source: Who wrote it: `{"kind": "user" | "plugin" | "model" | "tool", ...}`.
+        source: Who wrote it, as it stands in the log, with what other programs add; `origin` reads it.
         content: Its blocks, in order. A block of a kind unknown here is kept as a plain dict.
     """
 
@@ -74,25 +118,27 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     content: tuple[Any, ...]
 
     @property
+    def origin(self) -> Source:
+        """Who wrote it."""
+        try:
+            return msgspec.convert(self.source, _KnownSource)
+        except msgspec.ValidationError:
+            return _read_source(self.source)
+
+    @property
     def text(self) -> str:
         """The text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     @property
     def retained(self) -> bool:
-        """Whether nothing may discard the message while it is pending (contract section 5).
-
-        The source says so. Reminders written by a program that does not know the flag count as well.
-        """
-        source = self.source
-        return source.get("retained") is True or (
-            source.get("kind") == "plugin" and source.get("plugin") == "schedule"
-        )
+        """Whether its source says that nothing may discard the message while it is pending."""
+        return self.source.get("retained") is True
 
     @property
     def is_from_person(self) -> bool:
         """Whether a person sent it."""
-        return self.source.get("kind") == "user"
+        return isinstance(self.origin, PersonSource)
 
     @classmethod
     def decode(cls, raw: bytes | msgspec.Raw) -> Message:
@@ -117,6 +163,19 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         if not any(isinstance(block, dict) for block in self.content):
             return self
         return msgspec.structs.replace(self, content=tuple(_block(block) for block in self.content))
+
+
+def _read_source(source: dict[str, Any]) -> Source:
+    """Read as much of a source as can be, when another program wrote a key in another way than we do."""
+    match source:
+        case {"kind": "user"}:
+            return PersonSource()
+        case {"kind": "plugin", "plugin": str(plugin)}:
+            return PluginSource(plugin)
+        case {"kind": str(kind)}:
+            return UnknownSource(kind)
+        case _:
+            return UnknownSource()
 
 
 def _block(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -11,9 +11,19 @@ from watchbell.log.chunks import Chunk
 from watchbell.log.messages import Message
 
 __all__ = [
+    "AbortKind",
+    "AbortReason",
+    "Aborted",
     "AssistantMessage",
+    "Blocked",
     "ChunkEvent",
+    "Completed",
     "EndSeed",
+    "Failed",
+    "Interrupted",
+    "MaxTokens",
+    "OtherReason",
+    "Reason",
     "RequestContext",
     "RequestHeader",
     "Splice",
@@ -23,6 +33,7 @@ __all__ = [
     "ToolResultEvent",
     "ToolSpec",
     "TurnEnd",
+    "TurnFailure",
     "TurnStart",
 ]
 
@@ -37,16 +48,126 @@ class TurnStart(msgspec.Struct, frozen=True, gc=False):
     turn: int
 
 
-class TurnEnd(msgspec.Struct, frozen=True, gc=False):
-    """`turn/end`: why a turn ended.
+AbortKind: TypeAlias = Literal["user", "parent", "hook", "disposed"]
+"""Who stopped a turn; `disposed`: its agent was closed."""
 
-    `reason` is `{"kind": "completed" | "max-tokens" | "blocked" | "aborted" | "error" | "interrupted"}`.
-    `aborted` carries `reason: {"kind": "user" | "parent" | "hook" | "disposed"}`; `error` carries
-    `error: {"message", "code", ...}`.
+
+class AbortReason(msgspec.Struct, frozen=True, gc=False):
+    """Who stopped a turn."""
+
+    kind: AbortKind
+
+
+class TurnFailure(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What made a turn fail.
+
+    Attributes:
+        message: What happened, in words.
+        code: Stable upper-case word such as `PROVIDER_ERROR` or `PERSISTENCE_UNCERTAIN`.
+        status: HTTP status of the provider's answer.
+        provider_retry_after_ms: How long the provider asked to wait, milliseconds.
+        request_id: The provider's own id of the request.
     """
 
+    message: str
+    code: str
+    status: int | None = None
+    provider_retry_after_ms: int | float | None = None
+    request_id: str | None = None
+
+
+class Reason:
+    """Why a turn ended: what `Completed`, `MaxTokens`, … and `OtherReason` have in common."""
+
+    __slots__ = ()
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the program ended before the turn did."""
+        return False
+
+    @property
+    def is_uncertainty(self) -> bool:
+        """Whether the turn failed because the barrier before the model's call did."""
+        return False
+
+    @classmethod
+    def from_json(cls, value: object) -> Reason:
+        """Read a reason that any program wrote.
+
+        Raises:
+            ValueError: It has no `kind`.
+        """
+        try:
+            return msgspec.convert(value, _KnownReason)
+        except msgspec.ValidationError:
+            return msgspec.convert(value, OtherReason)
+
+
+@final
+class Completed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="completed"):
+    """The model had answered."""
+
+
+@final
+class MaxTokens(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="max-tokens"):
+    """The answer reached its length limit."""
+
+
+@final
+class Blocked(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="blocked"):
+    """Hooks rejected all the messages that the turn had."""
+
+
+@final
+class Aborted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="aborted"):
+    """Somebody stopped the turn."""
+
+    reason: AbortReason
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the program ended before the turn did."""
+        return self.reason.kind == "disposed"
+
+
+@final
+class Failed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="error"):
+    """Something the turn needs did not work."""
+
+    error: TurnFailure
+
+    @property
+    def is_uncertainty(self) -> bool:
+        """Whether the turn failed because the barrier before the model's call did."""
+        return self.error.code == "PERSISTENCE_UNCERTAIN"
+
+
+@final
+class Interrupted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="interrupted"):
+    """The program stopped while the turn ran; whoever opened the session next wrote this."""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the program ended before the turn did."""
+        return True
+
+
+@final
+class OtherReason(Reason, msgspec.Struct, frozen=True, gc=False):
+    """What another program wrote and nobody here knows."""
+
+    kind: str
+
+
+_KnownReason: TypeAlias = Completed | MaxTokens | Blocked | Aborted | Failed | Interrupted
+
+
+class TurnEnd(msgspec.Struct, frozen=True, gc=False):
+    """`turn/end`: why a turn ended."""
+
     turn: int
-    reason: dict[str, Any]
+    reason: Reason
 
 
 class StepMark(msgspec.Struct, frozen=True, gc=False):

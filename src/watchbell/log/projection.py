@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import decode_row
 from watchbell.log.messages import Message
-from watchbell.log.values import decode_json
+from watchbell.log.payloads import TakeUp, TurnEnd, TurnStart
+from watchbell.log.values import decode_foreign, decode_json
 
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
@@ -29,7 +30,6 @@ __all__ = [
     "EnteredRow",
     "Projection",
     "Reader",
-    "Reason",
     "ResultRow",
     "SplicedRow",
     "SurfaceRow",
@@ -63,48 +63,16 @@ class _Row(AnyRow, frozen=True, gc=False, tag_field="type"):
     pass
 
 
-class _TurnNumber(msgspec.Struct, frozen=True, gc=False):
-    turn: int
-
-
 class TurnStartRow(_Row, frozen=True, gc=False, tag="turn/start"):
     """A turn began."""
 
-    data: _TurnNumber
-
-
-class Reason(msgspec.Struct, frozen=True, gc=False):
-    """Why a turn ended, with what some kinds say besides."""
-
-    kind: str
-    reason: Any = None
-    error: Any = None
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether the program ended before the turn did."""
-        if self.kind == "interrupted":
-            return True
-        return self.kind == "aborted" and _names(self.reason, "kind", "disposed")
-
-    @property
-    def is_uncertainty(self) -> bool:
-        """Whether the barrier before the model's call failed."""
-        return self.kind == "error" and _names(self.error, "code", "PERSISTENCE_UNCERTAIN")
-
-
-def _names(value: Any, key: str, name: str) -> bool:
-    return isinstance(value, dict) and cast("dict[str, Any]", value).get(key) == name
-
-
-class _TurnReason(msgspec.Struct, frozen=True, gc=False):
-    reason: Reason
+    data: TurnStart
 
 
 class TurnEndRow(_Row, frozen=True, gc=False, tag="turn/end"):
     """A turn ended."""
 
-    data: _TurnReason
+    data: TurnEnd
 
 
 class _Identified(msgspec.Struct, frozen=True, gc=False):
@@ -165,14 +133,10 @@ class ResultRow(_MessageRow, frozen=True, gc=False, rename="camel", tag="tool/re
     """What a call gave; its blocks are plain values yet."""
 
 
-class _TakenUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    message_id: str
-
-
 class TakeUpRow(_Row, frozen=True, gc=False, tag="watchbell/take-up"):
     """The next turn answers a message again."""
 
-    data: _TakenUp
+    data: TakeUp
 
 
 WorkRow: TypeAlias = SplicedRow | EnteredRow | TurnStartRow | TurnEndRow | TakeUpRow
@@ -192,7 +156,7 @@ class Reader(Generic[T]):
         self, types: frozenset[str], decoder: msgspec.json.Decoder[T], *, replacing: bool = False
     ) -> None:
         self.types = types
-        self._decoder = decoder
+        self._decoder = msgspec.json.Decoder(decoder.type, dec_hook=decode_foreign)
         self._replacing = replacing
 
     def read(self, log: EventLog, start: int, stop: int) -> Iterator[Sequence[T]]:
@@ -291,7 +255,7 @@ def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         # A lone surrogate, in this row or another one; or what only a whole reading forgives: a number that
         # is too large, or the first of two values of one key.
-        return msgspec.convert(decode_json(line), shape)
+        return msgspec.convert(decode_json(line), shape, dec_hook=decode_foreign)
     except ValueError as error:
         row = decode_row(line)
         raise CorruptLogError(f"event {row.seq} ({row.type}) is malformed") from error

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import StepMark, ToolResultEvent, TurnEnd
+from watchbell.log.payloads import Interrupted, StepMark, ToolResultEvent, TurnEnd
 from watchbell.log.surface import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from watchbell.log.event import Event
     from watchbell.log.eventlog import EventLog
 
-__all__ = ["INTERRUPTED", "close_open_turn", "last_turn", "tool_result"]
+__all__ = ["close_open_turn", "last_turn", "tool_result"]
 
-INTERRUPTED = {"kind": "interrupted"}
 _TURN_TYPES = frozenset({"turn/start", "turn/end"})
 
 
@@ -84,7 +83,7 @@ def close_open_turn(log: EventLog) -> list[Draft]:
     drafts = [_unfinished(number, step or 1, call_id, seq) for call_id, (_, seq) in calls.items()]
     if step is not None:
         drafts.append(Draft("step/end", StepMark(number, step)))
-    drafts.append(Draft("turn/end", TurnEnd(number, INTERRUPTED)))
+    drafts.append(Draft("turn/end", TurnEnd(number, Interrupted())))
     time = log[-1].time
     return [Draft(d.type, d.data, d.source_event_seqs, d.surface_op, d.ignorable, time) for d in drafts]
 

@@ -22,6 +22,7 @@ __all__ = [
     "check_json",
     "count_strings",
     "count_values",
+    "decode_foreign",
     "decode_json",
     "decode_typed",
     "encode_json",
@@ -98,13 +99,24 @@ def decode_typed(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
         ValueError: The text is not JSON or not of that shape (msgspec's errors are ValueErrors).
     """
     try:
-        return msgspec.json.decode(raw, type=shape)
+        return msgspec.json.decode(raw, type=shape, dec_hook=decode_foreign)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(_decode_slowly(raw), shape)
+        return msgspec.convert(_decode_slowly(raw), shape, dec_hook=decode_foreign)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def decode_foreign(shape: Any, value: object) -> Any:
+    """Decode what other programs write more of than a struct can say: its class has `from_json` for that.
+
+    A `dec_hook` of msgspec.
+
+    Raises:
+        ValueError: The value is not of that shape.
+    """
+    return shape.from_json(value)
 
 
 def check_json(raw: bytes) -> None:

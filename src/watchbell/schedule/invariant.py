@@ -14,12 +14,14 @@ from watchbell.errors import ScheduleLogError
 from watchbell.log.values import encode_json
 from watchbell.reminders.records import SCHEDULE_CHANGE, decode_change
 from watchbell.reminders.state import ScheduleState
+from watchbell.sessions.events import SessionCreated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from watchbell.context import Context
     from watchbell.log.event import Draft
+    from watchbell.sessions.live import Sessions
     from watchbell.sessions.session import Session
 
 __all__ = ["InvariantPlugin", "invariant"]
@@ -46,17 +48,18 @@ class InvariantPlugin:
             ScheduleLogError: A stored session's Schedule history is invalid.
             CorruptLogError, UnsupportedLogError: A stored log cannot be read at all.
         """
-        for ref in await ctx.sessions.list():
-            stored = await ctx.sessions.read(ref.session_id)
+        sessions: Sessions = ctx.sessions
+        for ref in await sessions.list():
+            stored = await sessions.read(ref.session_id)
             ScheduleState(stored.header.owned_from).advance(stored.events)
         guarded: WeakKeyDictionary[Session, Callable[[], None]] = WeakKeyDictionary()
 
         def guard(session: Session) -> None:
             guarded[session] = session.guard(_Guard(session))
 
-        for session in ctx.sessions.live:
+        for session in sessions.live:
             guard(session)
-        stop = ctx.on("session/created", guard)
+        stop = ctx.on(SessionCreated, lambda event: guard(event.session))
         try:
             yield
         finally:

@@ -21,6 +21,7 @@ from watchbell.errors import (
     SettingsError,
 )
 from watchbell.log.header import SessionHeader
+from watchbell.sessions.events import FlushSession, SessionClosed, SessionCreated, SessionHealed
 from watchbell.sessions.session import Session
 from watchbell.sessions.write_behind import WriteBehind
 
@@ -48,9 +49,8 @@ class _Live:
 class Sessions:
     """The service `ctx.sessions`: every session that is live in this process.
 
-    On the bus it emits `session/created` (created, resumed and forked ones, once they are live),
-    `session/closed` and `session/healed`, each with the session, and it is a durability listener on
-    `session/flush`: it acknowledges for the sessions that it holds.
+    On the bus it emits `SessionCreated`, `SessionClosed` and `SessionHealed`, and it is a durability listener
+    on `FlushSession`: it acknowledges for the sessions that it holds.
 
     Args:
         ctx: Where it listens and emits.
@@ -74,7 +74,7 @@ class Sessions:
         self._live: dict[str, _Live] = {}
         self._opening: set[str] = set()
         self._is_closed = False
-        self._end_listening = ctx.on("session/flush", self._flush_own)
+        self._end_listening = ctx.on(FlushSession, self._flush_own)
 
     @property
     def live(self) -> tuple[Session, ...]:
@@ -190,7 +190,7 @@ class Sessions:
         Raises:
             PersistenceError: A listener failed; all have settled.
         """
-        return any(await self._ctx.gather("session/flush", session))
+        return any(await self._ctx.gather(FlushSession(session)))
 
     async def close(self, session: Session) -> None:
         """End a live session: refuse further events, flush, release its lock. Again, it does nothing.
@@ -274,12 +274,12 @@ class Sessions:
             await writer.close()
             raise SessionClosedError("sessions are not accepted any more: the program is ending")
         session = Session(header, events, now_ms=self._clock.now_ms, report=_report)
-        writing = WriteBehind(session, writer, on_healed=lambda: self._ctx.emit("session/healed", session))
+        writing = WriteBehind(session, writer, on_healed=lambda: self._ctx.emit(SessionHealed(session)))
         self._live[session.id] = _Live(session, writing, torn)
         self._opening.discard(session.id)
         if torn is not None:
             _logger.warning("session %s: a torn last batch was set aside: %s", session.id, torn.saved_as)
-        self._ctx.emit("session/created", session)
+        self._ctx.emit(SessionCreated(session))
         return session
 
     async def _close(self, live: _Live) -> None:
@@ -288,10 +288,10 @@ class Sessions:
             await live.writing.close()
         finally:
             del self._live[live.session.id]
-            self._ctx.emit("session/closed", live.session)
+            self._ctx.emit(SessionClosed(live.session))
 
-    async def _flush_own(self, session: Session) -> bool:
-        live = self._find(session)
+    async def _flush_own(self, event: FlushSession) -> bool:
+        live = self._find(event.session)
         if live is None:
             return False
         await live.writing.flush()
