@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.offline.talk import MODEL_SOURCE, TIME_SOURCE, TOOLS, Conversation, calls_of, chunks_of, text_of
-from watchbell.log.chunks import Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
-from watchbell.log.messages import Message, ToolCallBlock
+from watchbell.log.chunks import BlockEnd, Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
+from watchbell.log.messages import Message, TextBlock, ToolCallBlock
 
 TIME = (
     "[TIME CONTEXT]\nnow_local: 2026-12-01T10:00:00+01:00\ntime_zone: Europe/Berlin\n"
@@ -73,7 +73,7 @@ def test_text_comes_in_pieces_and_a_request_is_always_answered_alike() -> None:
     assert chunks == asyncio.run(chunks_of(conversation.request()))
     pieces = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
     assert len(pieces) > 5
-    assert chunks[-3].block.text == "".join(pieces)
+    assert chunks[-3] == BlockEnd(0, TextBlock("".join(pieces)))
     assert isinstance(chunks[-2], UsageChunk)
     assert chunks[-2].usage["inputTokens"] == 2 + 3 * 2 + 1
     assert chunks[-1] == Finish(FinishReason("stop"))

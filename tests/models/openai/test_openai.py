@@ -575,7 +575,7 @@ def test_the_name_and_the_environment_say_who_serves_a_model(
 )
 def test_what_cannot_work_is_refused_at_once(options: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
-        OpenAIModel(**{"environment": {}} | options)
+        OpenAIModel(**{"environment": {}, **options})
 
 
 def test_a_call_is_a_block_with_the_same_text_as_its_deltas() -> None:
