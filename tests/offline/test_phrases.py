@@ -295,6 +295,7 @@ def test_anything_else_gets_an_honest_introduction(text: str) -> None:
         "reminders?",
         "what's scheduled",
         "what is pending?",
+        "what is due?",
     ],
 )
 def test_a_wish_to_see_the_reminders_is_understood(text: str) -> None:
@@ -351,6 +352,7 @@ def test_ids_are_cancelled_at_once() -> None:
         ("cancel call", []),
         ("cancel 3", []),
         ("cancel it", []),
+        ("cancel", []),
         ("cancel the gym", []),
         ("cancel all but schedule-1", []),
         ("cancel the last two", []),
@@ -371,6 +373,9 @@ def test_a_number_that_is_an_id_and_anothers_place_is_asked_about() -> None:
     reminders = [reminder(2, "a"), reminder(3, "b")]
     assert calls_of(Conversation().answer_list("cancel 2", reminders)) == []
     assert calls_of(Conversation().answer_list("cancel it", reminders[:1]))[0][1] == {"id": "schedule-2"}
+    for text in ("cancel", "cancel no reminder", "delete nothing"):
+        assert calls_of(Conversation().answer_list(text, reminders[:1])) == []
+    assert hear("clear")[0] == hear("drop it")[0] == hear("don't cancel anything")[0] == []
 
 
 def test_two_wishes_that_came_together_are_both_carried_out() -> None:

@@ -96,6 +96,6 @@ UNCLEAR = _compile(
 )
 """What may be a part of the time, or take it back, in what to be reminded of."""
 CANCEL = _compile(
-    r"(?:cancel|delete|remove|clear|drop|stop(?=\s+(?:reminding|the\s+reminder|schedule-)))\b"
+    r"(?:cancel|delete|remove|clear(?=\s+(?:all|my|the|every))|stop(?=\s+(?:reminding|the\s+reminder|schedule-)))\b"
     r"(?:\s+reminding\s+(?:me|us))?\s*"
 )

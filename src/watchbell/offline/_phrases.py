@@ -34,7 +34,7 @@ _PARTS = {"morning": (1, 12), "afternoon": (12, 19), "evening": (16, 24), "night
 _ANY = "is are it there please can could you tell me us show now and the my what whats what's what’s which"
 _REMINDERS = f"{_ANY} do i we have any all of our active current list reminder schedule"
 _QUESTIONS = {  # words of which it holds one, and all others that it may hold
-    "list": ("list reminders pending upcoming planned scheduled schedules", _REMINDERS),
+    "list": ("list reminders pending due upcoming planned scheduled schedules", _REMINDERS),
     "next": ("next", f"{_REMINDERS} when when's when’s one due coming time"),
     "time": ("time date day today's today’s", f"{_ANY} current today do have know"),
     "thanks": ("thanks thank thx cheers great perfect ok okay", "you very much a lot so many good nice cool"),

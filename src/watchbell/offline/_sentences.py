@@ -31,7 +31,7 @@ SMALL_TALK = {
 }
 
 _PLACES = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "latest": -1}
-_FILL = "the a my that this it reminder reminders one number no to about for of please"
+_FILL = "the a my that this it reminder reminders one number to about for of please"
 _JOINERS = "\u200c\u200d"
 T = TypeVar("T")
 
@@ -104,6 +104,8 @@ def _choose(words: str, views: list[View]) -> list[View]:
     ):
         return views
     name = _bare(words)
+    if not words:
+        return []
     if name == "next":
         return sorted(views, key=lambda view: view.scheduled_at)[:1]
     if name in _PLACES:
