@@ -14,7 +14,7 @@ from watchbell.agent.events import StepPrepare
 from watchbell.log.codec import decode_row
 from watchbell.log.event import Event
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
