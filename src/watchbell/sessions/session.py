@@ -156,17 +156,6 @@ class Session:
         """Ask `guard` before each batch; the function returned ends that."""
         return Subscription(self._guards, guard)
 
-    def seed(self, length: int | None = None) -> EventLog:
-        """Return what a fork at `length` events starts from (all events when None).
-
-        Raises:
-            ValueError: `length` is not within the log.
-        """
-        length = len(self._log) if length is None else length
-        if not 0 <= length <= len(self._log):
-            raise ValueError(f"cannot fork at event {length}: the log has {len(self._log)}")
-        return self._log.prefix(length)
-
     async def fold(self, *projections: Projection[Any]) -> None:
         """Bring projections up to the end of the log, in one pass with pauses in which others go on.
 
