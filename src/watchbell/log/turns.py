@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, ToolSource
 from watchbell.log.payloads import (
@@ -52,7 +54,7 @@ def tool_result(
     block = ToolResultBlock(call_id, (TextBlock(text),), is_error)
     # The id needs to be unique only among pending messages, and a result is never pending.
     message = Message(
-        f"result-{turn}-{step}-{call_id}", "user", {"kind": "tool", "callId": call_id}, (block,)
+        f"result-{turn}-{step}-{call_id}", "user", msgspec.to_builtins(ToolSource(call_id)), (block,)
     )
     payload = (
         ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
