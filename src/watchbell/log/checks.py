@@ -5,10 +5,10 @@ Nothing here decodes more than it looks at: a payload can be large, and as objec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, UnsupportedLogError
 from watchbell.log.event import SURFACE_TYPES, Replacement
@@ -22,6 +22,7 @@ __all__ = [
     "MAX_SAFE_INTEGER",
     "MAX_VALUES",
     "MESSAGE_TYPES",
+    "Count",
     "Holder",
     "Identified",
     "check_messages",
@@ -33,6 +34,9 @@ __all__ = [
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact."""
+
+Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+"""What is counted from 0."""
 
 MAX_ROW_BYTES = 64 * 1024 * 1024
 """Longest row of a log, in bytes (log-format, "Size")."""

@@ -22,6 +22,7 @@ from watchbell.log.checks import (
     MAX_SAFE_INTEGER,
     MAX_VALUES,
     MESSAGE_TYPES,
+    Count,
     Holder,
     Identified,
 )
@@ -150,7 +151,6 @@ def _marks_of(types: frozenset[str]) -> bytes:
 
 # --- rows, checked many at a time ------------------------------------------------------------------------
 
-_Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
 _ENTERED = frozenset({"user/message"})
 _HOLDERS = MESSAGE_TYPES - _ENTERED
 _ABSENT = -(2**63)
@@ -170,7 +170,7 @@ class _Envelope(
     seq: int = _ABSENT
     time: Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] = _ABSENT
     raw: Raw
-    source_event_seqs: list[_Count] | UnsetType = UNSET
+    source_event_seqs: list[Count] | UnsetType = UNSET
     surface_op: Literal["append"] | UnsetType = UNSET
     ignorable: bool = False
 
