@@ -204,16 +204,6 @@ def _decode(line: bytes) -> Row:
     except msgspec.DecodeError as error:
         return _decode_masked(line, str(error))
     check_values(event.raw)
-    if (
-        event.type in known_types()
-        and event.type not in MESSAGE_TYPES
-        and event.source_event_seqs is UNSET
-        and event.surface_op is UNSET
-        and 0 <= event.seq <= MAX_SAFE_INTEGER
-        and -MAX_SAFE_INTEGER <= event.time <= MAX_SAFE_INTEGER
-        and len(_encode(event)) == len(line)
-    ):
-        return event
     _check_event(event, line)
     return event
 

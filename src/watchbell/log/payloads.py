@@ -90,12 +90,12 @@ class Reason:
     @property
     def is_loss(self) -> bool:
         """Whether the program ended before the turn did."""
-        return False
+        return isinstance(self, Interrupted) or (isinstance(self, Aborted) and self.reason.kind == "disposed")
 
     @property
     def is_uncertainty(self) -> bool:
         """Whether the turn failed because the barrier before the model's call did."""
-        return False
+        return isinstance(self, Failed) and self.error.code == "PERSISTENCE_UNCERTAIN"
 
     @classmethod
     def from_json(cls, value: object) -> Reason:
@@ -131,11 +131,6 @@ class Aborted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", t
 
     reason: AbortReason
 
-    @property
-    def is_loss(self) -> bool:
-        """Whether the program ended before the turn did."""
-        return self.reason.kind == "disposed"
-
 
 @final
 class Failed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="error"):
@@ -143,20 +138,10 @@ class Failed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", ta
 
     error: TurnFailure
 
-    @property
-    def is_uncertainty(self) -> bool:
-        """Whether the turn failed because the barrier before the model's call did."""
-        return self.error.code == "PERSISTENCE_UNCERTAIN"
-
 
 @final
 class Interrupted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="interrupted"):
     """The program stopped while the turn ran; whoever opened the session next wrote this."""
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether the program ended before the turn did."""
-        return True
 
 
 @final

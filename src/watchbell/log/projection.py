@@ -103,28 +103,22 @@ class EnteredMessageRow(_Row, frozen=True, gc=False, rename="camel", tag="user/m
         return self.data
 
 
-class AnswerRow(_Row, frozen=True, gc=False, rename="camel", tag="assistant/message"):
+class _CarrierRow(_Row, frozen=True, gc=False, rename="camel"):
+    data: Carrier
+    surface_op: SurfaceOp = "append"
+
+    @property
+    def message(self) -> Message:
+        """The message as it was decoded."""
+        return self.data.message
+
+
+class AnswerRow(_CarrierRow, frozen=True, gc=False, rename="camel", tag="assistant/message"):
     """An answer; its blocks are plain values yet."""
 
-    data: Carrier
-    surface_op: SurfaceOp = "append"
 
-    @property
-    def message(self) -> Message:
-        """The message as it was decoded."""
-        return self.data.message
-
-
-class ResultRow(_Row, frozen=True, gc=False, rename="camel", tag="tool/result"):
+class ResultRow(_CarrierRow, frozen=True, gc=False, rename="camel", tag="tool/result"):
     """What a call gave; its blocks are plain values yet."""
-
-    data: Carrier
-    surface_op: SurfaceOp = "append"
-
-    @property
-    def message(self) -> Message:
-        """The message as it was decoded."""
-        return self.data.message
 
 
 class TakeUpRow(_Row, frozen=True, gc=False, tag="watchbell/take-up"):
