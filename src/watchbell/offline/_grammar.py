@@ -1,6 +1,6 @@
 """The words of the offline stand-in: what a time is made of, and what stands around it.
 
-A request is `remind me TIME to PROMPT` or `remind me to PROMPT TIME`. Whatever else stands in it is asked about.
+A request is `remind me TIME to PROMPT` or `remind me to PROMPT TIME`. All else is asked about.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|[smhdw])(?![
 _SPAN = rf"{_AMOUNT}[\s-]*{_UNIT}(?:(?:\s+and)?\s*\d+\s*{_UNIT})*"
 _MONTH = rf"(?:{MONTHS})[a-z]*\.?"
 _DATE = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?)"
-_BARE_END = rf"(?=\s*(?:$|[.,;!?]|(?:to|that|about|today|tonight|tomorrow|this|next|on|in|please|{DAYS})\b|\w+\s+time\b))"
+_AFTER_HOUR = rf"UTC|to|that|about|today|tonight|tomorrow|this|next|on|in|please|{DAYS}"
+_BARE_END = rf"(?=\s*(?:$|[.,;!?]|(?:{_AFTER_HOUR})\b|\w+\s+time\b))"
 
 SPAN = _compile(rf"({_AMOUNT})[\s-]*({_UNIT})")
 PIECE = _compile(
@@ -43,20 +44,25 @@ PIECE = _compile(
     rf"|(?:the\s+)?(?P<date>{_DATE})(?:,?\s+(?P<year>\d{{4}}))?)"
     r"(?:\s+(?P<part>morning|afternoon|evening))?(?![\w'’])"
     rf"|(?:at\s+)?(?P<noon>noon|midnight)(?!\w)|at\s+(?P<bare>\d{{1,2}}|{'|'.join(_WORDS)})(?![\w:/.]){_BARE_END}"
-    r"|(?:at\s+)?(?P<clock>\d{1,2}(?::\d\d(?::\d\d)?(?:\s*[ap]m)?|\s*[ap]m))(?:\s+in\s+the\s+(?P<half>morning|afternoon|evening))?(?![\w:/])"
+    r"|(?:at\s+)?(?P<clock>\d{1,2}(?::\d\d(?::\d\d)?(?:\s*[ap]m)?|\s*[ap]m))(?![\w:/])"
+    r"|in\s+the\s+(?P<half>morning|afternoon|evening)(?!\w)"
     r"|(?:in\s+)?(?P<zone>UTC|[a-z_]+/[a-z_/+-]*[a-z_]|[^\W\d]+(?:\s+[^\W\d]+)?\s+time)(?!\w)"
 )
 """One piece of a time; the first group of `KINDS` that matched is its kind."""
-KINDS = ("after", "every", "calendar", "instant", "day", "noon", "bare", "clock", "zone")
+KINDS = ("after", "every", "calendar", "instant", "day", "noon", "bare", "clock", "half", "zone")
 POLITE = r"(?:(?:please|ok|okay|hey|hi|hello|so|(?:can|could|would|will)\s+you)\b[\s,!]*)*"
-LEAD = _compile(rf"\s*{POLITE}(?:remind\s+me|(?:(?:set|create|add|make)\s+)?a\s+reminder)\b[\s,]*(?:(?:please|for)\b[\s,]*)?")
+LEAD = _compile(
+    rf"\s*{POLITE}(?:remind\s+me|(?:(?:set|create|add|make)\s+)?a\s+reminder)\b[\s,]*(?:(?:please|for)\b[\s,]*)?"
+)
 CANCEL = _compile(rf"\s*{POLITE}(?:cancel|delete|remove|stop\s+reminding\s+me)\b\s*")
 JOINT = _compile(r"[\s,]*(?:(?:please\s*,?\s+)?(?:to|that|about|of)\b|[:–—])\s*")
 """What stands between the time and what to be reminded of."""
-ORDER = _compile(r"(?:call|check|drink|eat|go|join|look|open|pay|read|send|stand|stretch|take|write)\b|\w+[\s.!]*$")
+ORDER = _compile(
+    r"(?:call|check|drink|eat|go|join|look|open|pay|read|send|stand|stretch|take|write)\b|\w+[\s.!]*$"
+)
 """What an order begins with, where nobody says "remind me"."""
 UNCLEAR = _compile(
-    r"\bremind(?:ers?)?\b.*|\bnext\s+(?:week|month|year)\b|\byesterday\b|\b\d{1,2}[/.]\d{1,2}\b\S*"
+    r"\bremind\s+me\b.*|\bnext\s+(?:week|month|year)\b|\byesterday\b|\b\d{1,2}[/.]\d{1,2}\b\S*"
     r"|\b(?:until|till|unless|except|but|twice|starting)\b.*|\b\w+\s+times\b"
     r"|[.,;!?–—]\s*(?:no|not|don['’]t|do\s+not|actually|wait|sorry|never\s*mind|and|or)\b.*"
     r"|(?-i:\b(?:[ECMP][SD]T|CES?T|EES?T|WES?T|BST|GMT)\b)"

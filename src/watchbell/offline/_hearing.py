@@ -27,8 +27,9 @@ _QUESTIONS = {  # words of which it holds one, and all others that it may hold
     "next": ("next", f"{_REMINDERS} when when's when’s one due coming"),
     "time": ("time date day", f"{_ANY} current today do"),
     "thanks": ("thanks thank", "you very much a lot so"),
-    "hello": ("hello hi hey", "good there morning evening"),
-    "help": ("help", "me please you i need what can do"),
+    "hello": ("hello hi hey morning afternoon evening", "good there"),
+    "bye": ("bye goodbye", "good for now"),
+    "help": ("help can", "me please you i need what do"),
 }
 
 
@@ -103,9 +104,13 @@ def _unclear(words: str, hint: str = "When should I remind you?") -> _AskError:
 
 def _read_request(text: str) -> tuple[str, _Pieces]:
     """Return what to be reminded of, and the pieces of its time."""
-    start, pieces = _read_time(text, len(polite[0]) if (polite := re.match(grammar.POLITE, text, re.I)) else 0)
+    start, pieces = _read_time(
+        text, len(polite[0]) if (polite := re.match(grammar.POLITE, text, re.I)) else 0
+    )
     lead = grammar.LEAD.match(text[start:].lstrip(" ,"))
     if lead is None:
+        if "\n" in text:
+            raise _AskError(HELP)
         rest = text[start:]
         remind = re.search(r"\b(?:remind|reminder|cancel)\b", text, re.IGNORECASE)
         if remind:
@@ -119,7 +124,7 @@ def _read_request(text: str) -> tuple[str, _Pieces]:
     body = rest[joint.end() :] if joint else rest.lstrip(" ,")
     prompt, behind = _split_end(body)
     if lead is None:
-        _require_order(text, prompt, pieces or behind, is_joined=joint is not None and bool(pieces))
+        _require_order(text, prompt, pieces, behind, is_joined=joint is not None)
     elif body.strip(" .!?") and joint is None:
         raise _unclear(re.split(r"\s(?:to|that)\s", body)[0])
     if doubled := pieces.keys() & behind.keys():
@@ -139,7 +144,7 @@ def _read_time(text: str, start: int) -> tuple[int, _Pieces]:
     while piece := grammar.PIECE.match(text, end):
         kind = next(kind for kind in grammar.KINDS if piece[kind])
         kind = "clock" if kind in ("noon", "bare") else kind
-        if kind in pieces or (kind == "zone" and not pieces.keys() & {"day", "clock"}):
+        if kind in pieces or (kind in ("half", "zone") and not pieces.keys() & {"day", "clock"}):
             break
         pieces[kind] = piece
         end = piece.end()
@@ -153,15 +158,18 @@ def _split_end(text: str) -> tuple[str, _Pieces]:
     for word in re.finditer(r"(?<![\w'’/.:+-])\w", whole):
         end, pieces = _read_time(whole, word.start())
         if pieces and end >= len(whole):
+            if re.search(r"[.!?]\s+\w", whole[: word.start()]):  # of a sentence of its own
+                raise _unclear(whole[word.start() :])
             return text[: word.start()], pieces
     return text, {}
 
 
-def _require_order(text: str, prompt: str, pieces: _Pieces, *, is_joined: bool) -> None:
-    """Let pass what needs no "remind me": an order with its time before it, or with an interval."""
-    if not pieces or "?" in text or "\n" in text:
+def _require_order(text: str, prompt: str, pieces: _Pieces, behind: _Pieces, *, is_joined: bool) -> None:
+    """Let pass what needs no "remind me": an order with its time before it, or with an interval behind it."""
+    if not (pieces or behind) or "?" in text:
         raise _AskError(HELP)
-    if not (is_joined or grammar.ORDER.match(prompt)):
+    is_told = bool(pieces) and is_joined
+    if not is_told and not ((pieces or "every" in behind) and grammar.ORDER.match(prompt)):
         raise _AskError(f'If you want a reminder of that, begin with "remind me". {_EXAMPLE}')
 
 
@@ -186,11 +194,11 @@ def _read_when(pieces: _Pieces, now: LocalNow | None) -> dict[str, object]:
     if "calendar" in pieces or (repeats and len(pieces) > 1):
         words = repeats[0] if repeats else ""
         raise _AskError(
-            f'I cannot repeat a reminder by the calendar ("{words}"), only at a fixed interval that is counted '
-            "from now, such as: every 24 hours look at the build."
+            f'I cannot repeat a reminder by the calendar ("{words}"), only at a fixed interval that is '
+            "counted from now, such as: every 24 hours look at the build."
         )
-    if "clock" in pieces and pieces.keys() <= {"clock", "day", "zone"}:
-        return {"at": _read_moment(pieces["clock"], pieces.get("day"), pieces.get("zone"), now)}
+    if "clock" in pieces and pieces.keys() <= {"clock", "half", "day", "zone"}:
+        return {"at": _read_moment(pieces, now)}
     first, *others = pieces.values()
     if "day" in pieces:
         raise _AskError(f"At what time {pieces['day'][0]}? {_EXAMPLE}")
@@ -213,11 +221,11 @@ def _count_seconds(span: str) -> int:
     )
 
 
-def _read_moment(
-    clock: re.Match[str], day: re.Match[str] | None, named: re.Match[str] | None, now: LocalNow | None
-) -> dict[str, str]:
-    zone = _read_zone(named, now)
-    time = _read_clock(clock, day)
+def _read_moment(pieces: _Pieces, now: LocalNow | None) -> dict[str, str]:
+    clock, day = pieces["clock"], pieces.get("day")
+    zone = _read_zone(pieces.get("zone"), now)
+    part = pieces["half"]["half"] if "half" in pieces else (day["part"] or day["day"]) if day else ""
+    time = _read_clock(clock, part.lower(), has_day=day is not None)
     if day is not None and day["iso"]:
         return {"date": day["iso"], "time": time, "time_zone": str(zone)}
     if now is None:
@@ -226,7 +234,9 @@ def _read_moment(
     has_passed = time <= f"{local:%H:%M:%S}"
     if day is None and has_passed and clock["bare"] and int(time[:2]) + 12 > local.hour:
         raise _unclear(clock[0], "Say the hour as 00:00 to 23:59.")  # such as "at 5", said at noon
-    on = local.date() + timedelta(days=has_passed) if day is None else _read_day(day, local.date(), has_passed)
+    on = (
+        local.date() + timedelta(days=has_passed) if day is None else _read_day(day, local.date(), has_passed)
+    )
     return {"date": on if isinstance(on, str) else on.isoformat(), "time": time, "time_zone": str(zone)}
 
 
@@ -251,17 +261,15 @@ def _read_zone(named: re.Match[str] | None, now: LocalNow | None) -> tzinfo:
     return zones[0]
 
 
-def _read_clock(clock: re.Match[str], day: re.Match[str] | None) -> str:
-    """Return `HH:MM:SS`, as far as the hour is clear."""
+def _read_clock(clock: re.Match[str], part: str, *, has_day: bool) -> str:
+    """Return `HH:MM:SS`, as far as the hour is clear; `part` is the part of the day."""
     said = (clock["noon"] or clock["bare"] or clock["clock"]).lower()
     if said in ("noon", "midnight"):
-        if day is not None and said == "midnight":
+        if has_day and said == "midnight":
             raise _unclear(clock[0], "Say the hour as 00:00 to 23:59.")
         return "12:00:00" if said == "noon" else "00:00:00"
     digits, _, rest = re.sub(r"\s*[ap]m$", "", said).partition(":")
-    hour = int(grammar.NUMBERS[digits] if digits in grammar.NUMBERS else digits)
-    day_part = (day["part"] or day["day"]).lower() if day is not None else ""
-    part = (clock["half"] or day_part).lower()
+    hour = int(grammar.NUMBERS.get(digits) or digits)
     if half := re.search(r"[ap]m$", said):
         if not 0 < hour <= 12 or (part == "morning" and half[0] == "pm"):
             raise _unclear(clock[0], "Say the hour as 00:00 to 23:59.")

@@ -24,6 +24,7 @@ For a real conversation use a model of any OpenAI-compatible API: `watchbell cha
 _TRY = "say, for example: remind me in 20 minutes to stretch, or: what is pending, or: cancel the last one."
 SMALL_TALK = {
     "thanks": "You are welcome. I am here when there is something to remember.",
+    "bye": "Goodbye. What is pending comes when it is due and this session is open.",
     "hello": f"Hello! I am Watchbell's offline stand-in; {_TRY}",
     "help": f"I am Watchbell's offline stand-in and know of reminders alone; {_TRY}",
 }
@@ -75,6 +76,8 @@ def _choose(words: str, views: list[View]) -> list[View]:
     if re.fullmatch(r"(?:all|everything)(?:\s+(?:of|my|the|them|reminders))*", words, re.IGNORECASE):
         return views
     name = _bare(words)
+    if not words:
+        return []
     if name in _PLACES:
         return views[_PLACES[name] :][:1]
     if name == "next":
@@ -83,7 +86,9 @@ def _choose(words: str, views: list[View]) -> list[View]:
     if numbered:  # unless that number is another one's place in the list
         return numbered if views[int(name) - 1 :][:1] in ([], numbered) else []
     same = [view for view in views if _bare(view.prompt) == name]
-    found = same or [view for view in views if f" {name} " in f" {_bare(view.prompt)} " or (words and not name)]
+    found = same or [
+        view for view in views if f" {name} " in f" {_bare(view.prompt)} " or (words and not name)
+    ]
     return found if len(found) == 1 else []
 
 

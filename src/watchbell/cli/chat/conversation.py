@@ -16,7 +16,7 @@ from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, ToolResultBlock
 from watchbell.log.payloads import surface_message
-from watchbell.offline._sentences import decode_frame
+from watchbell.reminders.framing import decode_frame
 from watchbell.reminders.framing import PLUGIN_NAME
 
 __all__ = [
