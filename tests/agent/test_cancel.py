@@ -12,6 +12,7 @@ import pytest
 from tests.program import (
     Program,
     data,
+    inbox,
     passes,
     reason_kinds,
     reasons,
@@ -312,7 +313,7 @@ def test_discarding_what_is_pending_keeps_what_is_retained() -> None:
             agent.followup("later")
             agent.followup(retained("bell"))
             agent.steer("hurry")
-            agent.inject(retained("whisper"))
+            agent.steer(retained("whisper"), wake=False)
             agent.cancel(discard_pending=True)
             await agent.when_idle()
             assert user_texts(agent.session.events) == ["go", "bell", "whisper"]
@@ -364,7 +365,7 @@ def test_steering_that_hooks_reject_gives_the_turn_no_further_step() -> None:
             await agent.when_idle()
             assert texts(agent) == ["go", "first answer"]
             assert len(program.model.requests) == 1
-            assert agent.inbox.next_step == ()
+            assert inbox(agent).next_step == ()
 
     run(main)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
+from tests.program import Program, cut, inbox, passes, require_valid, run, store, texts, types, user_texts
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
@@ -195,7 +195,7 @@ def test_a_fork_takes_over_the_conversation_and_nothing_that_waits() -> None:
             fork = await program.host.agents.fork("s", "child")
             await passes()
             assert texts(fork) == ["said"]
-            assert (fork.inbox.next_turn, fork.phase) == ((), "idle")
+            assert (inbox(fork).next_turn, fork.phase) == ((), "idle")
             fork.followup("hello")
             await fork.when_idle()
             assert texts(fork) == ["said", "hello", "ok"]

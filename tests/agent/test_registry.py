@@ -163,7 +163,7 @@ def test_children_have_sessions_of_their_own_and_end_with_their_parent() -> None
             other = await program.host.agents.create("o")
             header = grandchild.session.header
             assert (header.delegation_depth, header.parent_session, header.origin) == (2, "c", "subagent")
-            assert (header.cwd, child.is_root, parent.is_root) == ("/srv", False, True)
+            assert (header.cwd, child.session.header.delegation_depth) == ("/srv", 1)
             for agent in (parent, child, grandchild):
                 agent.followup("go")
             await asyncio.sleep(1)
@@ -198,7 +198,7 @@ def test_a_child_that_cannot_be_stored_keeps_nobody_else_from_ending() -> None:
             children = [await program.host.agents.create_child(parent, name) for name in "ab"]
             program.store.fail_writes(2)
             for child in children:
-                child.inject("by the way")
+                child.steer("by the way", wake=False)
             with pytest.raises(PersistenceError):
                 await parent.aclose()
             assert program.host.agents.live == ()
@@ -269,7 +269,7 @@ def test_a_host_that_cannot_store_one_session_still_ends_all() -> None:
         await program.host.__aenter__()
         agents = [await program.host.agents.create(name) for name in "abc"]
         for agent in agents:
-            agent.inject("by the way")
+            agent.steer("by the way", wake=False)
         program.store.fail_writes(1)
         with pytest.raises(PersistenceError):
             await program.host.aclose()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.program import Program, passes, run, texts
+from watchbell.agent.events import AgentIdle
 from watchbell.errors import AgentBusyError, AgentClosedError
 from watchbell.testing import SimulatedClock, hang
 
@@ -41,7 +42,7 @@ def test_a_busy_agent_cannot_be_reserved() -> None:
             assert agent.reserve_turn_admission() is None
             agent.cancel()
             await agent.when_idle()
-            agent.inject("by the way")
+            agent.steer("by the way", wake=False)
             with agent.reserve_turn_admission() or pytest.fail("what is injected opens no turn"):
                 pass
             await agent.aclose()
@@ -141,11 +142,11 @@ def test_who_waits_sees_no_idleness_that_somebody_took_first() -> None:
             agent = await program.host.agents.create("s")
             held: list[object] = []
 
-            def take() -> None:
+            def take(_: AgentIdle) -> None:
                 if not held:
                     held.append(agent.reserve_turn_admission())
 
-            end = agent.on_idle(take)
+            end = program.host.ctx.on(AgentIdle, take)
             agent.followup("hello")
             waiting = asyncio.create_task(agent.when_idle())
             await asyncio.sleep(5)

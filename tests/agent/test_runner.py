@@ -77,10 +77,9 @@ def converse(
 
     async def main(clock: SimulatedClock) -> None:
         async with Host(
-            storage=store(disk), model=Runner(loop), tools=[wait], clock=clock, **options
+            storage=store(disk), model=Runner(loop), tools=[wait], clock=clock, max_steps=5, **options
         ) as host:
             agent = await host.agents.create("s")
-            agent.max_steps = 5
             agent.followup("hello")
             if during is not None:
                 await during(agent)

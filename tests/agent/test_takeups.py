@@ -299,7 +299,7 @@ def test_a_storage_that_fails_again_and_again_does_not_use_up_the_take_ups() -> 
             agent.followup(bell())
             for _ in range(10):
                 await asyncio.sleep(0.01)
-                agent.inject("by the way")
+                agent.steer("by the way", wake=False)
             await asyncio.sleep(300)
             await agent.when_idle()
             assert "ok" in texts(agent)

@@ -161,9 +161,10 @@ def test_each_chunk_is_an_event_and_the_answer_cites_them_all() -> None:
 
 def test_a_turn_without_end_is_stopped_at_the_limit_of_steps() -> None:
     async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, lambda _: call("add", {"a": 0, "b": 0}), tools=[add]) as program:
+        async with Program(
+            clock, lambda _: call("add", {"a": 0, "b": 0}), tools=[add], max_steps=3
+        ) as program:
             agent = await program.host.agents.create("s")
-            agent.max_steps = 3
             agent.followup("go")
             await agent.when_idle()
             assert len(program.model.requests) == len(results(agent.session.events)) == 3
@@ -225,7 +226,7 @@ def test_an_injected_message_waits_for_the_next_step() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")
-            agent.inject("by the way")
+            agent.steer("by the way", wake=False)
             await asyncio.sleep(60)
             assert program.model.requests == []
             assert agent.phase == "idle"

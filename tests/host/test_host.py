@@ -92,7 +92,7 @@ def test_leaving_aborts_running_turns_and_stores_what_is_left() -> None:
                 agent = await program.host.agents.create(name)
                 agent.followup("hello")
             await asyncio.sleep(1)
-            agent.inject("the last word")
+            agent.steer("the last word", wake=False)
         for name in "abc":
             events = program.disk.events(name)
             require_valid(events)

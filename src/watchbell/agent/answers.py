@@ -25,7 +25,7 @@ from watchbell.models.base import AnswerAssembler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from watchbell.agent.agent import Agent
+    from watchbell.agent.core import Core
     from watchbell.log.chunks import Chunk
 
 __all__ = ["AnswerLog", "AnswerRecorder"]
@@ -35,14 +35,14 @@ class AnswerLog:
     """One answer of one step. Exactly one `append_message` ends it.
 
     Args:
-        agent: Whose answer it is.
+        core: The parts of the agent whose answer it is.
         turn: Number of the turn.
         step: Number of the step.
         taken: Tool-call ids that the answer must not use again.
     """
 
-    def __init__(self, agent: Agent, turn: int, step: int, taken: Iterable[str]) -> None:
-        self._agent = agent
+    def __init__(self, core: Core, turn: int, step: int, taken: Iterable[str]) -> None:
+        self._core = core
         self._turn = turn
         self._step = step
         self._assembler = AnswerAssembler(taken)
@@ -64,7 +64,7 @@ class AnswerLog:
             ModelError: The stream breaks the contract of `ChatModel.stream`.
         """
         chunk = self._assembler.add(received)
-        event = self._agent.session.append("assistant/chunk", ChunkEvent(self._turn, self._step, chunk))
+        event = self._core.session.append("assistant/chunk", ChunkEvent(self._turn, self._step, chunk))
         self._seqs.append(event.seq)
         return chunk
 
@@ -76,13 +76,13 @@ class AnswerLog:
             blocks = tuple(block for block in blocks if not isinstance(block, ToolCallBlock))
             if not blocks:
                 return
-        model = self._agent.model
+        model = self._core.model
         source = {"kind": "model", "provider": model.provider, "model": model.model}
-        message = Message(self._agent.new_id(), "assistant", source, blocks)
+        message = Message(self._core.new_id(), "assistant", source, blocks)
         payload = AssistantMessage(self._turn, self._step, message, interrupted=interrupted)
         if self._assembler.usage is not None:
             payload = AssistantMessage(self._turn, self._step, message, self._assembler.usage, interrupted)
-        self._agent.session.append(
+        self._core.session.append(
             "assistant/message", payload, source_event_seqs=tuple(self._seqs), surface_op="append"
         )
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from watchbell.agent.retention import Retention
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message
+from watchbell.log.messages import Message, PluginSource
 from watchbell.log.payloads import Splice
 from watchbell.log.projection import (
     WORK,
@@ -30,9 +29,36 @@ if TYPE_CHECKING:
 
     from watchbell.log.eventlog import EventLog
 
-__all__ = ["Inbox", "Target"]
+__all__ = ["Inbox", "Retention", "Target"]
 
 Target = Literal["next-turn", "next-step"]
+
+
+class Retention:
+    """Tells retained messages from others (contract section 5).
+
+    A message's own source says so. The messages of some plugins count as well: other programs write them
+    without the flag.
+
+    Args:
+        plugins: Names of these plugins, as sources have them.
+    """
+
+    __slots__ = ("_plugins",)
+
+    def __init__(self, *plugins: str) -> None:
+        self._plugins = set(plugins)
+
+    def add(self, plugin: str) -> None:
+        """Count the messages of a plugin as retained from now on."""
+        self._plugins.add(plugin)
+
+    def holds(self, message: Message) -> bool:
+        """Whether nothing may discard the message while it is pending."""
+        if message.retained:
+            return True
+        origin = message.origin
+        return isinstance(origin, PluginSource) and origin.plugin in self._plugins
 
 
 class _Claim(msgspec.Struct, gc=False):

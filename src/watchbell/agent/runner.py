@@ -11,6 +11,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from watchbell.agent.abort import until_aborted
 from watchbell.agent.answers import AnswerRecorder
 from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
 from watchbell.log.payloads import Completed, MaxTokens
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.steps import Entry
     from watchbell.agent.turn import Turn
     from watchbell.log.messages import Message, ToolCallBlock
     from watchbell.log.payloads import Reason
@@ -96,9 +96,8 @@ class TurnRecorder:
     on: an answer, then its calls, then the next answer in a new step.
     """
 
-    def __init__(self, turn: Turn, entry: Entry) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._entry = entry
         self._answer: AnswerRecorder | None = None
         self._is_answered = False
         self._hit_limit = False
@@ -124,7 +123,7 @@ class TurnRecorder:
     @property
     def system(self) -> str | None:
         """The agent's system prompt, None for none."""
-        return self.agent.system
+        return self._turn.core.system
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -133,7 +132,7 @@ class TurnRecorder:
 
     def transcript(self) -> tuple[Message, ...]:
         """Return the whole conversation so far, oldest message first."""
-        return self.agent.transcript()
+        return self._turn.core.messages()
 
     @asynccontextmanager
     async def answer(self) -> AsyncGenerator[AnswerRecorder]:
@@ -145,7 +144,7 @@ class TurnRecorder:
 
         Raises:
             PersistenceError: The storage did not confirm what the model would be asked. The turn ends.
-            ModelError: The turn has had `Agent.max_steps` steps. It ends.
+            ModelError: The turn has had as many steps as it may. It ends.
             AgentError: An answer is open already.
         """
         self._require_running()
@@ -219,13 +218,8 @@ class TurnRecorder:
             turn.end_step()
             if self._hit_limit:
                 return MaxTokens()
-            if not turn.agent.has_waking_step:
+            if await turn.begin_step(is_needed=False) is None:
                 return Completed()
-            plan = await turn.prepare(self._entry, opens_turn=False)
-            if not plan.accepted:
-                self._entry.discard(plan)
-                return Completed()
-            turn.enter_step(self._entry, plan)
             self._is_answered = False
             await turn.confirm()
 
@@ -233,7 +227,7 @@ class TurnRecorder:
         """Call the runner; whatever it does, nothing of the step is left open but the step itself."""
         turn = self._turn
         try:
-            await turn.until_aborted(runner.run_turn(self))
+            await until_aborted(turn.signal, runner.run_turn(self))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -257,16 +251,13 @@ class TurnRecorder:
         self._settle()
         turn.end_step()
         try:
-            if (limit := turn.step_limit()) is not None:
-                raise limit
-            plan = await turn.prepare(self._entry, opens_turn=False)
-            turn.enter_step(self._entry, plan)
+            entered = await turn.begin_step(is_needed=True)
             self._is_answered = False
             await turn.confirm()
         except (PersistenceError, ModelError) as error:
             self._failure = error
             raise
-        return (*plan.head, *plan.accepted)
+        return entered or ()
 
     def _end_answer(self, answer: AnswerRecorder) -> None:
         log = answer.end(interrupted=False)

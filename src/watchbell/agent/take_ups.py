@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watchbell.agent.retention import Retention
+from watchbell.agent.inbox import Retention
 from watchbell.log.payloads import TakeUp
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
 from watchbell.log.surface import MALFORMED, malformed, surface_message

@@ -46,6 +46,7 @@ class Host:
         plugins: Installed in order, before the first agent.
         tools: Tools that every agent gets.
         system: System prompt of every agent that is not given one.
+        max_steps: Steps after which a turn is stopped with error `STEP_LIMIT`.
         clock: Wall time; the system's by default.
         new_id: Makes the ids of sessions and messages that are not given one; random ones by default.
     """
@@ -58,6 +59,7 @@ class Host:
         plugins: Sequence[Plugin] = (),
         tools: Sequence[Tool] = (),
         system: str | None = None,
+        max_steps: int = 64,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class Host:
         self._plugins = tuple(plugins)
         self._tools = tuple(tools)
         self._system = system
+        self._max_steps = max_steps
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: uuid4().hex)
         self._ctx = Context()
@@ -102,7 +105,13 @@ class Host:
             tools = ToolRegistry()
             ctx.provide("tools", tools)
             tools.register_all(self._tools, ctx)
-            agents = AgentRegistry(ctx, model=self._model, system=self._system, new_id=self._new_id)
+            agents = AgentRegistry(
+                ctx,
+                model=self._model,
+                system=self._system,
+                max_steps=self._max_steps,
+                new_id=self._new_id,
+            )
             ctx.provide("agents", agents)
             for plugin in self._plugins:
                 await ctx.load(plugin)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from watchbell.agent.events import StepPrepare
 from watchbell.log.codec import decode_row
 from watchbell.log.event import Event
-from watchbell.log.messages import Message, TextBlock
+from watchbell.log.messages import Message
 from watchbell.log.surface import surface_message
 from watchbell.zones import ZoneTable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from watchbell.agent.agent import Agent
-    from watchbell.agent.steps import StepPlan
+    from watchbell.agent.events import StepPlan
     from watchbell.clock import Clock
     from watchbell.context import Context
     from watchbell.sessions.session import Session
@@ -68,7 +68,7 @@ class TimeContextPlugin:
             if plan.accepted:
                 zone = self._latest_zone(agent, plan) or self._time_zone
                 text = render_time_context(clock.now_ms(), zone, self._zones)
-                plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
+                plan.put_first(text, SOURCE)
 
         stop = ctx.on(StepPrepare, prepare)
         try:
