@@ -45,7 +45,7 @@ def _closers(patch: Patch) -> None:
 
 
 def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self: [])
+    patch.setattr(Inbox, "returned", lambda self, **_: [])
 
 
 def _keyed_dispatches(patch: Patch) -> None:
@@ -191,7 +191,7 @@ def _claim_of_the_idle_agent(patch: Patch) -> None:
         def release(self) -> None:
             pass
 
-    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self._core.admission))
+    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self._core))
 
 
 def _one_queue_for_transactions(patch: Patch) -> None:

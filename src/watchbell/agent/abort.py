@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Coroutine
+from typing import TypeVar
 
 from watchbell.errors import WatchbellError
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from watchbell.tools.definition import AbortSignal
+from watchbell.tools.definition import AbortSignal
 
 __all__ = ["TurnAbortedError", "raise_if_aborted", "until_aborted", "until_aborted_here"]
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context as Variables
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from watchbell.agent.core import Core, Phase, Reservation
+from watchbell.agent.inbox import Target
+from watchbell.context import Context
 from watchbell.errors import AgentBusyError, AgentClosedError, InvalidEventError, PersistenceError
+from watchbell.log.event import Draft
 from watchbell.log.messages import Message, PersonSource, TextBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from watchbell.agent.core import Core, Phase, Reservation
-    from watchbell.agent.inbox import Target
-    from watchbell.context import Context
-    from watchbell.log.event import Draft
-    from watchbell.log.payloads import AbortKind
-    from watchbell.sessions.session import Session
-    from watchbell.tools.registry import ToolRegistry
+from watchbell.log.payloads import AbortKind
+from watchbell.sessions.session import Session
+from watchbell.tools.registry import ToolRegistry
 
 __all__ = ["Agent"]
 
@@ -65,7 +62,7 @@ class Agent:
     @property
     def phase(self) -> Phase:
         """What it does: `idle`, `turn`, `maintenance` or `closed`."""
-        return self._core.admission.phase
+        return self._core.phase
 
     def transcript(self) -> tuple[Message, ...]:
         """Return the conversation so far, oldest message first."""
@@ -99,19 +96,9 @@ class Agent:
     ) -> Message:
         """Put a message into the running turn, at its next step; an idle agent begins a turn with it.
 
-        Args:
-            content: The text of a person's message, or a whole message.
-            source: Who wrote the text; a person when None.
-            wake: Whether a turn may be opened, or go on, for it. If not it waits for the next step, whenever
-                that comes, as long as this agent lives: a resumed session opens a turn for whatever is
-                pending.
-
-        Returns:
-            The message as it entered the inbox.
-
-        Raises:
-            AgentClosedError: The agent was disposed.
-            InvalidEventError: The message has no id, one that is pending already, or is not of role `user`.
+        Without `wake` no turn is opened, or goes on, for it: it waits for the next step, whenever that comes.
+        That lasts as long as this agent lives; a resumed session opens a turn for whatever is pending. All
+        else is as with `followup`.
         """
         return self._send(content, "next-step", source, wake=wake)
 
@@ -123,24 +110,24 @@ class Agent:
             kind: Who cancelled: `user`, `parent` or `hook`.
         """
         core = self._core
-        if discard_pending and not core.admission.is_closing:
+        if discard_pending and not core.is_closing:
             inbox = core.inbox
             core.discard((*inbox.next_turn, *inbox.next_step))
-        core.admission.drive.cancel(kind)
+        core.drive.cancel(kind)
 
     async def when_idle(self) -> None:
         """Return once no turn runs, nothing waits to open one and nobody holds the agent.
 
         Of a disposed agent it returns at once.
         """
-        await self._core.admission.when_idle()
+        await self._core.when_idle()
 
     def reserve_turn_admission(self) -> Reservation | None:
         """Claim the idle agent, or return None when a turn or another task owns it or input waits for a turn.
 
         Input that comes while it is held is kept, and opens its turn on release.
         """
-        return self._core.admission.reserve()
+        return self._core.reserve()
 
     async def run_maintenance(self, task: Callable[[], Awaitable[T]]) -> T:
         """Run `task` while no turn can begin.
@@ -163,10 +150,10 @@ class Agent:
         Raises:
             PersistenceError: Its last events could not be stored; everything else was released.
         """
-        admission = self._core.admission
-        if admission.drive.is_caller:
+        core = self._core
+        if core.drive.is_caller:
             if self._ending is None:
-                admission.is_closing = True
+                core.is_closing = True
                 # Without the caller's context variables: this task is none of the turn's.
                 self._ending = asyncio.create_task(self._end_quietly(), context=Variables())
         elif self._ending is not None:
@@ -176,7 +163,7 @@ class Agent:
 
     async def _end(self) -> None:
         try:
-            await self._core.admission.aclose()
+            await self._core.aclose()
         finally:
             await self.ctx.aclose()
 
@@ -196,7 +183,7 @@ class Agent:
         wake: bool = True,
     ) -> Message:
         core = self._core
-        if core.admission.is_closing:
+        if core.is_closing:
             raise AgentClosedError(f"agent {self.id!r} was disposed; resume its session for a new one")
         message = content
         if isinstance(message, str):

@@ -5,12 +5,15 @@ Our own loop adds the chunks of a `ChatModel`; a `TurnRunner` reports pieces, wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
+from watchbell.agent.core import Core
 from watchbell.errors import AgentError
 from watchbell.log.chunks import (
     BlockEnd,
     BlockStart,
+    Chunk,
     Finish,
     FinishReason,
     ReasoningDelta,
@@ -21,12 +24,6 @@ from watchbell.log.chunks import (
 from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from watchbell.agent.core import Core
-    from watchbell.log.chunks import Chunk
 
 __all__ = ["AnswerLog", "AnswerRecorder"]
 

@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from watchbell.agent.abort import TurnAbortedError
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core
 from watchbell.agent.loop import answer_turn
-from watchbell.agent.runner import TurnRecorder
+from watchbell.agent.runner import TurnRecorder, TurnRunner
+from watchbell.agent.steps import StepAssembler
 from watchbell.agent.turn import Turn
 from watchbell.backoff import pause_seconds
-from watchbell.log.payloads import TurnStart
+from watchbell.log.payloads import AbortKind, Reason, TurnStart
 from watchbell.log.turns import last_turn
+from watchbell.models.base import ChatModel
 from watchbell.tools.definition import AbortSignal
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.core import Core
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.agent.steps import StepAssembler
-    from watchbell.log.payloads import AbortKind, Reason
-    from watchbell.models.base import ChatModel
 
 __all__ = ["Driver"]
 
@@ -64,7 +59,7 @@ class Driver:
         self._work_is_gone: asyncio.Event | None = None
         found = last_turn(core.session.events)
         self._last_turn = 0 if found is None else core.session.events[found[0]].decode(TurnStart).turn
-        core.admission.drive = self
+        core.drive = self
 
     @property
     def is_running(self) -> bool:
@@ -89,7 +84,7 @@ class Driver:
             self._turn.cancel(kind)
         elif self._task is not None:
             self._discard_next()
-            if not self._core.has_work() and self._work_is_gone is not None:
+            if not self._core.has_work and self._work_is_gone is not None:
                 self._work_is_gone.set()
             if self._preparing is not None:
                 self._preparing.abort()
@@ -109,7 +104,7 @@ class Driver:
         _driving.set(self._drive_mark)
         failures = 0
         try:
-            while self._core.has_work() and not self._core.admission.is_closing:
+            while self._core.has_work and not self._core.is_closing:
                 try:
                     await self._run_turn()
                     failures = 0
@@ -125,11 +120,11 @@ class Driver:
                 failures += 1
         finally:
             self._task = None
-            self._core.admission.settle()
+            self._core.settle()
 
     async def _wait(self, seconds: float) -> None:
         """Pause before the next try, and no longer than there is something to try."""
-        if not self._core.has_work():
+        if not self._core.has_work:
             return
         self._work_is_gone = asyncio.Event()
         with contextlib.suppress(TimeoutError):
@@ -176,5 +171,5 @@ class Driver:
 
     def _discard_next(self) -> None:
         """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""
-        if not self._core.admission.is_closing and self._core.due_take_up() is None:
+        if not self._core.is_closing and self._core.due_take_up() is None:
             self._core.discard(self._assembler.pending(opens_turn=True))

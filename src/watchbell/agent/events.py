@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core
 from watchbell.log.messages import Message, TextBlock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.core import Core
 
 __all__ = ["AgentCreated", "AgentDisposed", "AgentIdle", "StepPlan", "StepPrepare"]
 

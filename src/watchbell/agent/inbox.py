@@ -6,12 +6,14 @@ whichever turn that is in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, PluginSource
 from watchbell.log.payloads import Splice
 from watchbell.log.projection import (
@@ -23,11 +25,6 @@ from watchbell.log.projection import (
     TurnStartRow,
     WorkRow,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["Inbox", "Retention", "Target"]
 

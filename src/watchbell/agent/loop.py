@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchbell.agent.abort import TurnAbortedError, until_aborted_here
+from watchbell.agent.answers import AnswerLog
+from watchbell.agent.turn import Turn
 from watchbell.errors import ModelError
 from watchbell.log.chunks import Finish, FinishReason
+from watchbell.log.messages import ToolCallBlock
 from watchbell.log.payloads import Completed, MaxTokens
-from watchbell.models.base import ModelRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.agent.answers import AnswerLog
-    from watchbell.agent.turn import Turn
-    from watchbell.log.messages import ToolCallBlock
-    from watchbell.models.base import ChatModel
+from watchbell.models.base import ChatModel, ModelRequest
 
 __all__ = ["answer_turn"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
@@ -11,10 +10,8 @@ from watchbell.errors import CorruptLogError, LogError, PersistenceError, Sessio
 from watchbell.log.event import Draft
 from watchbell.log.payloads import EndSeed
 from watchbell.log.turns import close_open_turn
+from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
-
-if TYPE_CHECKING:
-    from watchbell.sessions.live import Sessions
 
 __all__ = ["Begin", "Prepare", "place_damage", "plan_opening"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
@@ -13,23 +14,17 @@ from watchbell.agent.core import Core
 from watchbell.agent.driver import Driver
 from watchbell.agent.events import AgentCreated, AgentDisposed, AgentIdle
 from watchbell.agent.inbox import Inbox, Retention
-from watchbell.agent.opening import place_damage, plan_opening
+from watchbell.agent.opening import Begin, Prepare, place_damage, plan_opening
+from watchbell.agent.runner import TurnRunner
 from watchbell.agent.steps import Requests, StepAssembler
 from watchbell.agent.take_ups import TakeUps
+from watchbell.context import Context
 from watchbell.errors import AgentClosedError, CorruptLogError, PersistenceError, SessionNotFoundError
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.transcript import TranscriptLength
+from watchbell.models.base import Answerer, ChatModel
 from watchbell.sessions.events import SessionHealed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from watchbell.agent.core import Answerer
-    from watchbell.agent.opening import Begin, Prepare
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.context import Context
-    from watchbell.models.base import ChatModel
-    from watchbell.sessions.session import Session
+from watchbell.sessions.session import Session
 
 __all__ = ["AgentRegistry"]
 
@@ -229,22 +224,23 @@ class AgentRegistry:
         core = Core(
             session,
             ctx,
-            inbox=inbox,
-            take_ups=take_ups,
-            retention=self._retention,
+            ctx.tools.child(),
             model=model or self._model,
             system=self._system if system is None else system,
             max_steps=self._max_steps,
             new_id=self._new_id,
+            retention=self._retention,
+            _inbox=inbox,
+            _take_ups=take_ups,
         )
         agent = Agent(core)
         Driver(agent, core, StepAssembler(agent, core, requests))
-        core.admission.on_idle = partial(self._ctx.emit, AgentIdle(agent))
+        core.on_idle = partial(self._ctx.emit, AgentIdle(agent))
         self._live[session.id] = _Live(agent, core)
         for begin in begins:
             _begin(begin, agent, core.inbox)
         self._ctx.emit(AgentCreated(agent))
-        core.admission.open()
+        core.open()
         return agent
 
     def _on_healed(self, event: SessionHealed) -> None:
@@ -256,7 +252,7 @@ class AgentRegistry:
         """Close the session of an agent that ended, or never began; all else of its scope was undone."""
         live = self._live.get(session.id)
         if live is not None:
-            await live.core.admission.aclose()
+            await live.core.aclose()
             del self._live[session.id]
         try:
             await self._ctx.sessions.close(session)

@@ -8,23 +8,20 @@ that through a `TurnRecorder`, so that the log says the same as for our own loop
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from watchbell.agent.abort import until_aborted
+from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
+from watchbell.agent.turn import Turn
 from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
-from watchbell.log.payloads import Completed, MaxTokens
+from watchbell.log.messages import Message, ToolCallBlock
+from watchbell.log.payloads import Completed, MaxTokens, Reason
+from watchbell.models.base import Answerer
+from watchbell.tools.definition import AbortSignal, Tool
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.turn import Turn
-    from watchbell.log.messages import Message, ToolCallBlock
-    from watchbell.log.payloads import Reason
-    from watchbell.tools.definition import AbortSignal, Tool
 
 __all__ = ["TurnRecorder", "TurnRunner"]
 
@@ -41,26 +38,11 @@ _NOT_AWAITED = ToolOutcome(
 
 
 @runtime_checkable
-class TurnRunner(Protocol):
+class TurnRunner(Answerer, Protocol):
     """A loop of another framework that answers turns.
 
     One runner may answer for many agents, and for several of them at a time.
     """
-
-    @property
-    def provider(self) -> str:
-        """Who serves the model, as the log shall call it; not empty."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """The model's name at its provider; not empty."""
-        ...
-
-    @property
-    def context_window(self) -> int | None:
-        """How many tokens a request and its answer may have together, None when unknown."""
-        ...
 
     async def run_turn(self, turn: TurnRecorder) -> None:
         """Answer what `turn.transcript()` ends with, and return when the answer is whole.

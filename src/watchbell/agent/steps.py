@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core
 from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message
 from watchbell.log.payloads import (
     Blocked,
     RequestContext,
@@ -20,15 +25,7 @@ from watchbell.log.payloads import (
 )
 from watchbell.log.projection import AnyRow, Projection, Reader
 from watchbell.log.values import encode_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.core import Core
-    from watchbell.log.eventlog import EventLog
-    from watchbell.log.messages import Message
-    from watchbell.tools.definition import AbortSignal
+from watchbell.tools.definition import AbortSignal
 
 __all__ = ["Requests", "StepAssembler"]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from watchbell.agent.inbox import Retention
+from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import TakeUp
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
 from watchbell.log.surface import MALFORMED, malformed, surface_message
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.log.event import Event
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["MAX_TAKE_UPS", "TakeUps"]
 

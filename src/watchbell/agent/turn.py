@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 from watchbell.agent.abort import TurnAbortedError, raise_if_aborted, until_aborted_here
+from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerLog
+from watchbell.agent.core import Core
+from watchbell.agent.steps import StepAssembler
 from watchbell.errors import ModelError, PersistenceError
 from watchbell.log.event import Draft
+from watchbell.log.messages import Message, ToolCallBlock
 from watchbell.log.payloads import (
     Aborted,
+    AbortKind,
     AbortReason,
     Failed,
+    Reason,
     StepMark,
     ToolCallEvent,
     TurnEnd,
@@ -20,16 +26,7 @@ from watchbell.log.payloads import (
 )
 from watchbell.log.turns import tool_result
 from watchbell.tools.definition import AbortSignal, ToolExecution
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.core import Core
-    from watchbell.agent.steps import StepAssembler
-    from watchbell.log.messages import Message, ToolCallBlock
-    from watchbell.log.payloads import AbortKind, Reason
-    from watchbell.tools.registry import ToolOutcome
+from watchbell.tools.registry import ToolOutcome
 
 __all__ = ["Turn"]
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
 from uuid import uuid4
 
 from watchbell.agent.registry import AgentRegistry
-from watchbell.clock import SystemClock
-from watchbell.context import Context
+from watchbell.agent.runner import TurnRunner
+from watchbell.clock import Clock, SystemClock
+from watchbell.context import Context, Plugin
+from watchbell.models.base import ChatModel
 from watchbell.sessions.live import Sessions
+from watchbell.storage.base import SessionPersistence
+from watchbell.tools.definition import Tool
 from watchbell.tools.registry import ToolRegistry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.clock import Clock
-    from watchbell.context import Plugin
-    from watchbell.models.base import ChatModel
-    from watchbell.storage.base import SessionPersistence
-    from watchbell.tools.definition import Tool
 
 __all__ = ["Host"]
 
