@@ -12,10 +12,9 @@ from typing import cast
 from watchbell.agent.abort import TurnAbortedError
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
-from watchbell.agent.loop import answer_turn
 from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.agent.steps import StepAssembler
-from watchbell.agent.turn import Turn
+from watchbell.agent.turn import Turn, answer_turn
 from watchbell.backoff import pause_seconds
 from watchbell.log.payloads import AbortKind, Reason, TurnStart
 from watchbell.log.turns import last_turn
@@ -35,18 +34,6 @@ class Driver:
     Work is a turn to take up, a message of the next-turn list, or one of the next-step list that does not
     wait silently. What could not enter a turn stays pending and is tried again after a pause that grows.
     """
-
-    __slots__ = (
-        "_agent",
-        "_assembler",
-        "_core",
-        "_drive_mark",
-        "_last_turn",
-        "_preparing",
-        "_task",
-        "_turn",
-        "_work_is_gone",
-    )
 
     def __init__(self, agent: Agent, core: Core, assembler: StepAssembler) -> None:
         self._agent = agent

@@ -8,11 +8,12 @@ that through a `TurnRecorder`, so that the log says the same as for our own loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from watchbell.agent.abort import until_aborted
+from watchbell.agent.abort import raise_if_aborted, until_aborted
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
 from watchbell.agent.turn import Turn
@@ -61,14 +62,14 @@ class TurnRunner(Answerer, Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """A call of an answer, until its result is in the log."""
 
-    def __init__(self, given_id: str, block: ToolCallBlock) -> None:
-        self.given_id = given_id
-        self.block = block
-        self.seq: int | None = None
-        self.outcome: ToolOutcome | None = None
+    given_id: str
+    block: ToolCallBlock
+    seq: int | None = None
+    outcome: ToolOutcome | None = None
 
 
 class TurnRecorder:
@@ -152,15 +153,9 @@ class TurnRecorder:
         Raises:
             AgentError: The last answer holds no such call that has not been run.
         """
-        call = self._begin_call(call_id)
-        try:
+        with self._begin_call(call_id) as call:
             call.outcome = await self._turn.execute(call.block)
             return call.outcome
-        except asyncio.CancelledError:
-            call.outcome = aborted_outcome()
-            raise
-        finally:
-            self._append_results()
 
     async def watch(self, call_id: str, run: Callable[[], Awaitable[T]]) -> T:
         """Run a call of the last answer with a tool of the framework's own.
@@ -171,19 +166,10 @@ class TurnRecorder:
         Raises:
             AgentError: The last answer holds no such call that has not been run.
         """
-        call = self._begin_call(call_id)
-        try:
+        with self._begin_call(call_id) as call:
             value = await run()
             call.outcome = ToolOutcome(_text_of(value), value)
             return value
-        except asyncio.CancelledError:
-            call.outcome = aborted_outcome()
-            raise
-        except Exception as error:
-            call.outcome = failed_outcome(call.block.name, type(error).__name__)
-            raise
-        finally:
-            self._append_results()
 
     async def run(self, runner: TurnRunner) -> Reason:
         """Have the turn answered and return why it ends. The turn itself calls this."""
@@ -216,13 +202,13 @@ class TurnRecorder:
                 raise
             raise ModelError("the loop that answers was cancelled from inside", code="CANCELLED") from None
         except Exception:
-            turn.raise_if_aborted()  # whatever a framework makes of being cancelled
+            raise_if_aborted(turn.signal)  # whatever a framework makes of being cancelled
             if self._failure is not None:  # or of an error of ours
                 raise self._failure from None
             raise
         finally:
             self._settle()
-        turn.raise_if_aborted()
+        raise_if_aborted(turn.signal)
         if self._failure is not None:
             raise self._failure
         if not self._is_answered:
@@ -252,19 +238,32 @@ class TurnRecorder:
 
     def _require_running(self) -> None:
         """Raise what has stopped the turn, if anything has; a framework may have swallowed it before."""
-        self._turn.raise_if_aborted()
+        raise_if_aborted(self._turn.signal)
         if self._failure is not None:
             raise self._failure
         if self._is_over:
             raise AgentError(f"turn {self.number} has ended; nothing can be recorded in it any more")
 
-    def _begin_call(self, call_id: str) -> _Call:
+    @contextmanager
+    def _begin_call(self, call_id: str) -> Iterator[_Call]:
+        """Begin a call, to be run inside; whatever becomes of it, it has an outcome then."""
         self._require_running()
         for call in self._calls:
             if call.given_id == call_id and call.seq is None and call.outcome is None:
-                call.seq = self._turn.append_call(call.block)
-                return call
-        raise AgentError(f"the last answer holds no call {call_id!r} that is still to run; record it first")
+                break
+        else:
+            raise AgentError(f"the last answer holds no call {call_id!r} still to run; record it first")
+        call.seq = self._turn.append_call(call.block)
+        try:
+            yield call
+        except asyncio.CancelledError:
+            call.outcome = aborted_outcome()
+            raise
+        except Exception as error:
+            call.outcome = failed_outcome(call.block.name, type(error).__name__)
+            raise
+        finally:
+            self._append_results()
 
     def _append_results(self) -> None:
         while self._calls and self._calls[0].outcome is not None:

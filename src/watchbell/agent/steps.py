@@ -100,8 +100,6 @@ class StepAssembler:
         requests: What its log said of earlier requests.
     """
 
-    __slots__ = ("_agent", "_core", "_requests")
-
     def __init__(self, agent: Agent, core: Core, requests: Requests) -> None:
         self._agent = agent
         self._core = core
@@ -148,18 +146,16 @@ class StepAssembler:
         lead = [] if take_up is None else [Draft("watchbell/take-up", take_up, ignorable=True)]
         lead.append(Draft("turn/start", TurnStart(number)))
         if plan.rejected and not plan.accepted and take_up is None:
-            discarded = self._core.inbox.remove([m.id for m in plan.rejected], canceled=True)
-            blocked = Draft("turn/end", TurnEnd(number, Blocked()))
-            self._core.session.append_batch([*lead, *discarded, blocked])
+            discarded = self._core.inbox.remove([message.id for message in plan.rejected], canceled=True)
+            self._core.session.append_batch(
+                [*lead, *discarded, Draft("turn/end", TurnEnd(number, Blocked()))]
+            )
             return False
-        self._append_step(number, 1, plan, lead)
+        self.enter_step(number, 1, plan, lead)
         return True
 
-    def enter_step(self, turn: int, step: int, plan: StepPlan) -> None:
-        """Append the beginning of a further step as one batch."""
-        self._append_step(turn, step, plan, [])
-
-    def _append_step(self, turn: int, step: int, plan: StepPlan, lead: list[Draft]) -> None:
+    def enter_step(self, turn: int, step: int, plan: StepPlan, lead: Sequence[Draft] = ()) -> None:
+        """Append the beginning of a step as one batch, after what leads it."""
         core = self._core
         core.discard(plan.rejected)
         claims = core.inbox.remove([message.id for message in plan.accepted])
