@@ -11,7 +11,7 @@ import pytest
 
 from watchbell.agent import opening, take_ups
 from watchbell.agent.agent import Agent
-from watchbell.agent.core import Admission, Core, Reservation
+from watchbell.agent.core import Core, Reservation
 from watchbell.agent.inbox import Inbox, Retention
 from watchbell.agent.steps import StepAssembler
 from watchbell.agent.take_ups import TakeUps
@@ -261,10 +261,10 @@ def _fork_point(patch: Patch) -> None:
 def _start_of_the_driver(patch: Patch) -> None:
     """Wait for somebody to type."""
 
-    def open_silently(self: Admission) -> None:
+    def open_silently(self: Core) -> None:
         self._is_open = True
 
-    patch.setattr(Admission, "open", open_silently)
+    patch.setattr(Core, "open", open_silently)
 
 
 def _claim_and_entry_in_one(patch: Patch) -> None:

@@ -8,7 +8,7 @@ that through a `TurnRecorder`, so that the log says the same as for our own loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -245,7 +245,7 @@ class TurnRecorder:
             raise AgentError(f"turn {self.number} has ended; nothing can be recorded in it any more")
 
     @contextmanager
-    def _begin_call(self, call_id: str) -> Iterator[_Call]:
+    def _begin_call(self, call_id: str) -> Generator[_Call]:
         """Begin a call, to be run inside; whatever becomes of it, it has an outcome then."""
         self._require_running()
         for call in self._calls:

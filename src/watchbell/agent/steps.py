@@ -74,9 +74,8 @@ class Requests(Projection[_RequestRow]):
             header["system"] = core.system
         if tools:
             header["tools"] = list(tools)
-        context = RequestContext(model.provider, model.model)
-        if model.context_window is not None:
-            context = RequestContext(model.provider, model.model, model.context_window)
+        window = msgspec.UNSET if model.context_window is None else model.context_window
+        context = RequestContext(model.provider, model.model, window)
         drafts: list[Draft] = []
         encoded = encode_json(header)
         if encoded != self._header:
@@ -147,9 +146,8 @@ class StepAssembler:
         lead.append(Draft("turn/start", TurnStart(number)))
         if plan.rejected and not plan.accepted and take_up is None:
             discarded = self._core.inbox.remove([message.id for message in plan.rejected], canceled=True)
-            self._core.session.append_batch(
-                [*lead, *discarded, Draft("turn/end", TurnEnd(number, Blocked()))]
-            )
+            blocked = Draft("turn/end", TurnEnd(number, Blocked()))
+            self._core.session.append_batch([*lead, *discarded, blocked])
             return False
         self.enter_step(number, 1, plan, lead)
         return True
