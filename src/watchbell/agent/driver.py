@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import cast
 
 from watchbell.agent.abort import TurnAbortedError
@@ -28,6 +29,7 @@ _logger = logging.getLogger("watchbell.agent")
 _driving: ContextVar[object] = ContextVar("_driving", default=None)
 
 
+@dataclass(slots=True, eq=False)
 class Driver:
     """Runs one agent's turns, one at a time, in a task that lives while there is work.
 
@@ -35,18 +37,21 @@ class Driver:
     wait silently. What could not enter a turn stays pending and is tried again after a pause that grows.
     """
 
-    def __init__(self, agent: Agent, core: Core, assembler: StepAssembler) -> None:
-        self._agent = agent
-        self._core = core
-        self._assembler = assembler
-        self._task: asyncio.Task[None] | None = None
-        self._drive_mark: object = None  # what `_driving` holds in the task and in those that begin in it
-        self._turn: Turn | None = None
-        self._preparing: AbortSignal | None = None  # of a turn that is about to begin
-        self._work_is_gone: asyncio.Event | None = None
-        found = last_turn(core.session.events)
-        self._last_turn = 0 if found is None else core.session.events[found[0]].decode(TurnStart).turn
-        core.drive = self
+    _agent: Agent
+    _core: Core
+    _assembler: StepAssembler
+    _task: asyncio.Task[None] | None = None
+    _drive_mark: object = None  # what `_driving` holds in the task and in those that begin in it
+    _turn: Turn | None = None
+    _preparing: AbortSignal | None = None  # of a turn that is about to begin
+    _work_is_gone: asyncio.Event | None = None
+    _last_turn: int = 0
+
+    def __post_init__(self) -> None:
+        events = self._core.session.events
+        if (found := last_turn(events)) is not None:
+            self._last_turn = events[found[0]].decode(TurnStart).turn
+        self._core.drive = self
 
     @property
     def is_running(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -90,19 +91,13 @@ class Requests(Projection[_RequestRow]):
         return drafts
 
 
+@dataclass(slots=True, eq=False)
 class StepAssembler:
-    """Assembles steps and appends their beginnings for one agent.
+    """Assembles steps and appends their beginnings for one agent."""
 
-    Args:
-        agent: The agent, as hooks get to know it.
-        core: Its parts.
-        requests: What its log said of earlier requests.
-    """
-
-    def __init__(self, agent: Agent, core: Core, requests: Requests) -> None:
-        self._agent = agent
-        self._core = core
-        self._requests = requests
+    _agent: Agent
+    _core: Core
+    _requests: Requests
 
     def pending(self, *, opens_turn: bool) -> tuple[Message, ...]:
         """The pending messages that the next step would take: a new turn's first one, or a further one."""
