@@ -198,5 +198,7 @@ class Core:
                 waiter.set_result(None)
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        if any(event.type == "agent/inbox/spliced" for event in events):
-            self.settle()
+        for event in events:
+            if event.type == "agent/inbox/spliced":
+                self.settle()
+                return
