@@ -40,7 +40,7 @@ class Recording:
         self._order.append(f"-{self.name}")
 
 
-def test_a_host_offers_its_services_and_gives_each_agent_its_tools_and_system_prompt() -> None:
+def test_a_host_gives_each_agent_its_services_tools_and_system_prompt() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, tools=[ring], system="Be kind.") as program:
             host = program.host
