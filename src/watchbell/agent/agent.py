@@ -190,7 +190,7 @@ class Agent:
             written = _PERSON if source is None else dict(source)
             message = Message(core.new_id(), "user", written, (TextBlock(message),))
         inbox = core.inbox
-        if message.role != "user" or not message.id or inbox.find(message.id) is not None:
+        if message.role != "user" or not message.id or inbox.holds(message.id):
             raise InvalidEventError(
                 f"message {message.id!r} needs role user, and an id that no pending one has"
             )

@@ -136,7 +136,10 @@ class Core:
     async def flush(self) -> bool:
         """Pass the barrier: whether somebody acknowledged that the log is durable, and nobody failed."""
         sessions: Sessions = self.ctx.sessions
-        return await sessions.flush(self.session)
+        try:
+            return await sessions.flush(self.session)
+        except Exception:  # noqa: BLE001 - a listener may be anybody's; whatever it raises, nothing is certain
+            return False
 
     def open(self) -> None:
         """Let turns begin, now that everyone has heard of the agent."""

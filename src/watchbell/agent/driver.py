@@ -127,8 +127,8 @@ class Driver:
     async def _run_turn(self) -> None:
         core = self._core
         take_up = core.due_take_up()
-        if take_up is not None and not await self._storage_answers():
-            core.take_ups_wait = True
+        if take_up is not None and not await core.flush():
+            core.take_ups_wait = True  # no try is spent on a storage that does not confirm what there is
             return
         self._preparing = AbortSignal()
         try:
@@ -153,13 +153,6 @@ class Driver:
         if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
             return TurnRecorder(turn).run(cast("TurnRunner", model))
         return answer_turn(turn, cast("ChatModel", model))
-
-    async def _storage_answers(self) -> bool:
-        """Whether the storage confirms all there is; a try to take up is not spent on one that does not."""
-        try:
-            return await self._core.flush()
-        except Exception:  # noqa: BLE001 - a listener may be anybody's; whatever it raises, nothing is certain
-            return False
 
     def _discard_next(self) -> None:
         """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""

@@ -120,13 +120,9 @@ class Inbox(Projection[WorkRow]):
         for claim in self._claims.values():
             claim.message = claim.message.complete()
 
-    def find(self, message_id: str) -> tuple[Target, int] | None:
-        """Return the list and position of a pending message, None when it is not pending."""
-        for target, messages in self._lists.items():
-            for position, message in enumerate(messages):
-                if message.id == message_id:
-                    return target, position
-        return None
+    def holds(self, message_id: str) -> bool:
+        """Whether a message is pending."""
+        return any(message.id == message_id for messages in self._lists.values() for message in messages)
 
     def insert(self, messages: Sequence[Message], target: Target, start: int | None = None) -> Draft:
         """Return the event that inserts messages, at the end when `start` is None."""
@@ -188,11 +184,9 @@ class Inbox(Projection[WorkRow]):
 
     def _end_turn(self, *, is_loss: bool) -> None:
         for message_id, claim in list(self._claims.items()):
-            if claim.lost:
-                continue
             if is_loss:
                 claim.lost = True
-            else:
+            elif not claim.lost:
                 del self._claims[message_id]
 
 

@@ -126,14 +126,8 @@ class Turn:
             PersistenceError: It is not certain that all of it is.
             TurnAbortedError: The turn was cancelled.
         """
-        try:
-            acknowledged = await until_aborted_here(self.signal, self.core.flush())
-        except TurnAbortedError:
-            raise
-        except Exception as error:
-            raise PersistenceError("the storage did not confirm the message") from error
-        if not acknowledged:
-            raise PersistenceError("no storage acknowledged the message")
+        if not await until_aborted_here(self.signal, self.core.flush()):
+            raise PersistenceError("the storage did not confirm the message")
 
     def begin_answer(self) -> AnswerLog:
         """Begin the answer of the step that is open."""
