@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import msgspec
+
 from watchbell.agent.core import Core
 from watchbell.errors import AgentError
 from watchbell.log.chunks import (
@@ -21,7 +23,7 @@ from watchbell.log.chunks import (
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
+from watchbell.log.messages import Message, ModelSource, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
 
@@ -74,11 +76,10 @@ class AnswerLog:
             if not blocks:
                 return
         model = self._core.model
-        source = {"kind": "model", "provider": model.provider, "model": model.model}
+        source = msgspec.to_builtins(ModelSource(model.provider, model.model))
         message = Message(self._core.new_id(), "assistant", source, blocks)
-        payload = AssistantMessage(self._turn, self._step, message, interrupted=interrupted)
-        if self._assembler.usage is not None:
-            payload = AssistantMessage(self._turn, self._step, message, self._assembler.usage, interrupted)
+        usage = msgspec.UNSET if self._assembler.usage is None else self._assembler.usage
+        payload = AssistantMessage(self._turn, self._step, message, usage, interrupted)
         self._core.session.append(
             "assistant/message", payload, source_event_seqs=tuple(self._seqs), surface_op="append"
         )
