@@ -27,8 +27,9 @@ lint: $(VENV)/dev.stamp ## Ruff and the import contracts
 	$(BIN)/python -m ruff format --check
 	$(BIN)/lint-imports --no-logo
 
-types: $(VENV)/dev.stamp ## basedpyright, strict
+types: $(VENV)/dev.stamp ## basedpyright: strict, the tests in basic mode
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/basedpyright --pythonpath $(BIN)/python -p tests
 
 coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage erase
