@@ -11,7 +11,6 @@ import pytest
 
 from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.opening import Opening
 from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import encode_rows
@@ -21,6 +20,7 @@ from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message, TextBlock
 from watchbell.log.payloads import StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.log.segments import decode_block
+from watchbell.log.transcript import TranscriptLength
 from watchbell.sessions.events import SessionCreated
 from watchbell.sessions.session import SLICE_EVENTS, Session
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
@@ -79,18 +79,19 @@ def test_a_long_log_is_folded_like_a_short_one_while_others_go_on() -> None:
         for first in range(0, 12_000, 400):
             events = [draft.at(first + k, 0) for k, draft in enumerate(unanswered(first))]
             log.extend_rows(decode_block(encode_rows(events), first))
-        opening = Opening(Session(SessionHeader(id="s", created_at=0, delegation_depth=0), log, now_ms=int))
-        preparing = asyncio.create_task(opening.prepare())
+        session = Session(SessionHeader(id="s", created_at=0, delegation_depth=0), log, now_ms=int)
+        sliced, sliced_take_ups = Inbox(), TakeUps()
+        preparing = asyncio.create_task(session.fold(sliced, sliced_take_ups, TranscriptLength()))
         passed = 0
         while not preparing.done():
             await asyncio.sleep(0)
             passed += 1
         assert passed > len(log) // SLICE_EVENTS - 1
         inbox, take_ups = Inbox().advance(log), TakeUps().advance(log)
-        assert opening.inbox.next_step == inbox.next_step
-        assert opening.inbox.returned() == inbox.returned()
+        assert sliced.next_step == inbox.next_step
+        assert sliced.returned() == inbox.returned()
         assert [message.text for message in inbox.next_step] == ["later"] * 30
-        assert opening.take_ups.due() == take_ups.due() == TakeUp("opens-0", 1)
+        assert sliced_take_ups.due() == take_ups.due() == TakeUp("opens-0", 1)
 
     asyncio.run(main())
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.program import Program, cites, data, require_valid, run
+from watchbell.agent.inbox import Inbox
 from watchbell.agent.opening import plan_opening
 from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
@@ -48,7 +49,7 @@ def closed(events: list[Event]) -> tuple[EventLog, list[Event]]:
     session = Session(
         SessionHeader(id="s", created_at=0, delegation_depth=0), EventLog(events), now_ms=lambda: 9_999
     )
-    session.append_batch(plan_opening(session))
+    session.append_batch(plan_opening(session, Inbox()))
     return session.events, session.events[len(events) :]
 
 

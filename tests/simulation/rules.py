@@ -12,11 +12,11 @@ import pytest
 from watchbell.agent import opening, take_ups
 from watchbell.agent.agent import Agent, Reservation
 from watchbell.agent.inbox import Inbox
+from watchbell.agent.retention import Retention
 from watchbell.agent.steps import Entry
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message
 from watchbell.log.payloads import Aborted, Failed
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.state import decide, derive_dispatches
@@ -90,7 +90,7 @@ def _who_ended_a_turn(patch: Patch) -> None:
 
 
 def _retained_messages(patch: Patch) -> None:
-    patch.setattr(Message, "retained", property(lambda self: False))
+    patch.setattr(Retention, "holds", lambda self, message: False)
 
 
 def _one_batch_for_message_and_dispatch(patch: Patch) -> None:

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from watchbell.agent.inbox import Inbox, Target
-    from watchbell.agent.opening import Opening
+    from watchbell.agent.retention import Retention
     from watchbell.agent.runner import TurnRunner
+    from watchbell.agent.take_ups import TakeUps
     from watchbell.context import Context
     from watchbell.listeners import Subscriptions
     from watchbell.log.event import Event
     from watchbell.log.payloads import AbortKind
     from watchbell.models.base import ChatModel
     from watchbell.sessions.live import Sessions
+    from watchbell.sessions.session import Session
     from watchbell.tools.registry import ToolRegistry
 
 __all__ = ["Agent", "Reservation"]
@@ -70,22 +72,26 @@ class Agent:
 
     def __init__(
         self,
-        opening: Opening,
+        session: Session,
         ctx: Context,
         *,
+        inbox: Inbox,
+        take_ups: TakeUps,
+        retention: Retention,
         model: ChatModel | TurnRunner,
         system: str | None,
         max_steps: int,
         new_id: Callable[[], str],
     ) -> None:
-        self.session = session = opening.session
+        self.session = session
         self.ctx = ctx
         self.tools: ToolRegistry = ctx.tools.child()
         self.model = model
         self.system = system
         self.max_steps = max_steps
         self.new_id = new_id
-        self._inbox = opening.inbox.advance(session.events)
+        self.retention = retention
+        self._inbox = inbox
         self._transcript = Transcript()
         self._reservation: Reservation | None = None
         self._quiet: set[str] = set()
@@ -94,7 +100,7 @@ class Agent:
         self._ending: asyncio.Task[None] | None = None
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._idle_listeners: Subscriptions = {}
-        self._driver = Driver(self, opening.take_ups)
+        self._driver = Driver(self, take_ups)
         ctx.defer(session.observe(self._on_events))
 
     def __repr__(self) -> str:
@@ -210,7 +216,7 @@ class Agent:
         """
         if discard_pending and not self._closing:
             inbox = self.inbox
-            pending = [m.id for m in (*inbox.next_turn, *inbox.next_step) if not m.retained]
+            pending = [m.id for m in (*inbox.next_turn, *inbox.next_step) if not self.retention.holds(m)]
             self.session.append_batch(inbox.remove(pending, canceled=True))
         self._driver.cancel(kind)
 

@@ -165,7 +165,6 @@ class Driver:
         """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""
         if self._agent.is_closing or self._due_take_up() is not None:
             return
-        messages = self._entry.pending(opens_turn=True)
-        self._agent.session.append_batch(
-            self._agent.inbox.remove([m.id for m in messages if not m.retained], canceled=True)
-        )
+        retention, messages = self._agent.retention, self._entry.pending(opens_turn=True)
+        discarded = [message.id for message in messages if not retention.holds(message)]
+        self._agent.session.append_batch(self._agent.inbox.remove(discarded, canceled=True))

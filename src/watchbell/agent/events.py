@@ -9,15 +9,8 @@ import msgspec
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.agent.steps import StepPlan
-    from watchbell.sessions.session import Session
 
-__all__ = ["AgentCreated", "AgentDisposed", "AgentOpening", "StepPrepare"]
-
-
-class AgentOpening(msgspec.Struct, frozen=True):
-    """An agent is about to be made: whoever has much to read of its session does so now, awaited."""
-
-    session: Session
+__all__ = ["AgentCreated", "AgentDisposed", "StepPrepare"]
 
 
 class AgentCreated(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from watchbell.agent.retention import Retention
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message
@@ -44,15 +45,18 @@ class _Claim(msgspec.Struct, gc=False):
 
 
 class Inbox(Projection[WorkRow]):
-    """A projection of the pending messages of a session, from `owned_from` on.
+    """A projection of the pending messages of a session.
 
-    A fork never inherits its parent's pending messages, hence `owned_from`.
+    Args:
+        owned_from: Events before this seq are a parent's, whose pending messages a fork never inherits.
+        retention: Tells which messages come back from whichever turn lost them.
     """
 
     reader = WORK
 
-    def __init__(self, owned_from: int = 0) -> None:
+    def __init__(self, owned_from: int = 0, retention: Retention | None = None) -> None:
         super().__init__(owned_from)
+        self._retention = retention or Retention()
         self._lists: dict[Target, list[Message]] = {"next-turn": [], "next-step": []}
         self._claims: dict[str, _Claim] = {}
         self._turn = 0
@@ -93,14 +97,6 @@ class Inbox(Projection[WorkRow]):
         for claim in self._claims.values():
             claim.message = claim.message.complete()
 
-    def copy(self) -> Inbox:
-        """Return an inbox that goes on from here by itself."""
-        twin = Inbox(self.watermark)
-        twin._lists = {target: list(messages) for target, messages in self._lists.items()}
-        twin._claims = {key: msgspec.structs.replace(claim) for key, claim in self._claims.items()}
-        twin._turn = self._turn
-        return twin
-
     def find(self, message_id: str) -> tuple[Target, int] | None:
         """Return the list and position of a pending message, None when it is not pending."""
         for target, messages in self._lists.items():
@@ -134,15 +130,19 @@ class Inbox(Projection[WorkRow]):
                 kept += 1
         return drafts
 
-    def returned(self) -> list[Draft]:
+    def returned(self, *, is_cut_off: bool = False) -> list[Draft]:
         """Return the events that put back what interrupted turns had claimed and not entered.
 
         Contract section 5: retained messages come back from whichever turn lost them, those of people only
         from the last turn.
+
+        Args:
+            is_cut_off: Whether the last turn is open yet and is about to be closed as interrupted.
         """
         lost: dict[Target, list[Message]] = {"next-turn": [], "next-step": []}
         for claim in self._claims.values():
-            if claim.lost and (claim.message.retained or claim.turn == self._turn):
+            is_lost = claim.lost or is_cut_off
+            if is_lost and (claim.turn == self._turn or self._retention.holds(claim.message)):
                 lost[claim.target].append(claim.message)
         return [self.insert(messages, target, 0) for target, messages in lost.items() if messages]
 

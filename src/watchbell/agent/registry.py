@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
-from watchbell.agent.events import AgentCreated, AgentDisposed, AgentOpening
-from watchbell.agent.opening import Opening, plan_opening
+from watchbell.agent.events import AgentCreated, AgentDisposed
+from watchbell.agent.inbox import Inbox
+from watchbell.agent.opening import plan_opening
+from watchbell.agent.retention import Retention
+from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import (
     AgentClosedError,
     CorruptLogError,
@@ -17,18 +22,30 @@ from watchbell.errors import (
     SessionError,
     SessionNotFoundError,
 )
+from watchbell.listeners import Subscription, Subscriptions
+from watchbell.log.transcript import TranscriptLength
 from watchbell.sessions.events import SessionHealed
+from watchbell.sessions.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from watchbell.agent.runner import TurnRunner
     from watchbell.context import Context
     from watchbell.models.base import ChatModel
     from watchbell.sessions.live import Sessions
-    from watchbell.sessions.session import Session
 
-__all__ = ["AgentRegistry", "place_damage"]
+__all__ = ["AgentRegistry", "Begin", "Prepare", "place_damage"]
+
+Begin = Callable[[Agent, Inbox], None]
+"""Begins a part of an agent that has just come to be, before a turn may begin; called with its inbox."""
+
+Prepare = Callable[[Session], Awaitable[Begin | None]]
+"""Awaited for each session that is opened for work, before anything is appended to it.
+
+Here a part of the agent folds what it needs of the log, with `await session.fold(...)`, and returns how it
+begins; None when the agent is to have no such part.
+"""
+
+_logger = logging.getLogger("watchbell.agent")
 
 
 async def place_damage(sessions: Sessions, session_id: str, error: CorruptLogError) -> CorruptLogError:
@@ -44,8 +61,7 @@ class AgentRegistry:
     """Service `ctx.agents`.
 
     Every agent is announced with the bus event `AgentCreated`, handled to its end before the agent's driver
-    may begin a turn, and with `AgentDisposed` once it has ended. Before it exists, `AgentOpening` is
-    awaited with its session: there whoever has much to read does so in slices.
+    may begin a turn, and with `AgentDisposed` once it has ended.
 
     Args:
         ctx: The program's context, with `sessions` and `tools`.
@@ -71,6 +87,8 @@ class AgentRegistry:
         self._max_steps = max_steps
         self._new_id = new_id
         self._live: dict[str, Agent] = {}
+        self._retention = Retention()
+        self._parts: Subscriptions = {}
         # Once for all: with thousands of agents each would hear of every other one's session.
         ctx.on(SessionHealed, self._on_healed)
 
@@ -82,6 +100,18 @@ class AgentRegistry:
     def get(self, session_id: str) -> Agent | None:
         """Return the live agent of a session, None when there is none."""
         return self._live.get(session_id)
+
+    def retain(self, plugin: str) -> None:
+        """Count the messages of a plugin as retained, whether or not their source says so."""
+        self._retention.add(plugin)
+
+    def equip(self, prepare: Prepare) -> Subscription:
+        """Have something live in every agent that is opened from now on.
+
+        Returns:
+            A function that ends this, for agents that are opened later.
+        """
+        return Subscription(self._parts, prepare)
 
     async def create(
         self,
@@ -194,19 +224,25 @@ class AgentRegistry:
         ctx = scope.child()
         ctx.defer_async(lambda: self._end(session))
         try:
-            opening = Opening(session)
-            await opening.prepare()
-            await self._ctx.gather(AgentOpening(session))
-            session.append_batch(plan_opening(session, opening.inbox))
+            inbox = Inbox(session.header.owned_from, self._retention)
+            take_ups = TakeUps(session.header.owned_from, self._retention)
+            await session.fold(inbox, take_ups, TranscriptLength())
+            parts = [await each.listener(session) for each in tuple(self._parts)]
+            session.append_batch(plan_opening(session, inbox))
             agent = Agent(
-                opening,
+                session,
                 ctx,
+                inbox=inbox,
+                take_ups=take_ups,
+                retention=self._retention,
                 model=model or self._model,
                 system=self._system if system is None else system,
                 max_steps=self._max_steps,
                 new_id=self._new_id,
             )
             self._live[session.id] = agent
+            for begin in parts:
+                self._begin(begin, agent, inbox)
             self._ctx.emit(AgentCreated(agent))
             agent.start()
         except CorruptLogError as error:
@@ -216,6 +252,13 @@ class AgentRegistry:
             await ctx.aclose()
             raise
         return agent
+
+    def _begin(self, begin: Begin | None, agent: Agent, inbox: Inbox) -> None:
+        if begin is not None:
+            try:
+                begin(agent, inbox)
+            except Exception:
+                _logger.exception("session %s: a part of its agent could not begin", agent.id)
 
     def _on_healed(self, event: SessionHealed) -> None:
         agent = self._live.get(event.session.id)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from watchbell.agent.agent import Agent
+    from watchbell.agent.retention import Retention
 
 __all__ = ["Entry", "StepPlan"]
 
@@ -37,7 +38,8 @@ class StepPlan:
         opens_turn: Whether this is the first step of a turn.
     """
 
-    def __init__(self, messages: Sequence[Message], *, opens_turn: bool) -> None:
+    def __init__(self, messages: Sequence[Message], retention: Retention, *, opens_turn: bool) -> None:
+        self._retention = retention
         self.messages = tuple(messages)
         self.head: list[Message] = []
         self.opens_turn = opens_turn
@@ -45,7 +47,7 @@ class StepPlan:
 
     def reject(self, message: Message) -> bool:
         """Keep a message out of the conversation and discard it; a retained one cannot be (returns False)."""
-        if message.retained:
+        if self._retention.holds(message):
             return False
         self._rejected.add(message.id)
         return True
@@ -90,7 +92,7 @@ class Entry:
 
     async def assemble(self, *, opens_turn: bool) -> StepPlan:
         """Return what would enter now, after the hooks have seen it."""
-        plan = StepPlan(self.pending(opens_turn=opens_turn), opens_turn=opens_turn)
+        plan = StepPlan(self.pending(opens_turn=opens_turn), self._agent.retention, opens_turn=opens_turn)
         await self._agent.ctx.gather(StepPrepare(self._agent, plan))
         return plan
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from watchbell.agent.retention import Retention
 from watchbell.log.payloads import TakeUp
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
 from watchbell.log.surface import MALFORMED, malformed, surface_message
@@ -30,8 +31,9 @@ class TakeUps(Projection[WorkRow]):
 
     reader = WORK
 
-    def __init__(self, owned_from: int = 0) -> None:
+    def __init__(self, owned_from: int = 0, retention: Retention | None = None) -> None:
         super().__init__(owned_from)
+        self._retention = retention or Retention()
         self._attempts: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._turn_start: int | None = None
@@ -76,7 +78,7 @@ class TakeUps(Projection[WorkRow]):
 
     def _judge(self, events: list[Event], taken_up: tuple[str, int] | None, *, unanswered: bool) -> None:
         try:
-            message_id = _opener(events) if taken_up is None else taken_up[0]
+            message_id = _opener(events, self._retention) if taken_up is None else taken_up[0]
             if message_id is None:
                 return
             if unanswered and not any(_holds_text(event) for event in events):
@@ -94,7 +96,7 @@ def _holds_text(event: Event) -> bool:
     return event.type == "assistant/message" and bool(surface_message(event).text)
 
 
-def _opener(events: list[Event]) -> str | None:
+def _opener(events: list[Event], retention: Retention) -> str | None:
     """Return the id of the retained message that opened a turn, None when a person did.
 
     That is the first message of the first step that is either; what hooks put before it is neither. (How many
@@ -105,7 +107,7 @@ def _opener(events: list[Event]) -> str | None:
         if event.type == "user/message":
             entered = True
             message = surface_message(event)
-            if message.retained:
+            if retention.holds(message):
                 return message.id
             if message.is_from_person:
                 return None

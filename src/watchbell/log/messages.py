@@ -132,14 +132,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def retained(self) -> bool:
-        """Whether nothing may discard the message while it is pending (contract section 5).
-
-        The source says so. Reminders written by a program that does not know the flag count as well.
-        """
-        source = self.source
-        return source.get("retained") is True or (
-            source.get("kind") == "plugin" and source.get("plugin") == "schedule"
-        )
+        """Whether its source says that nothing may discard the message while it is pending."""
+        return self.source.get("retained") is True
 
     @property
     def is_from_person(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from watchbell.agent.events import AgentCreated, AgentDisposed, AgentOpening
+from watchbell.agent.events import AgentDisposed
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
+from watchbell.reminders.framing import PLUGIN_NAME
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.recovery import MissingDispatches
 from watchbell.reminders.rules import Limits, ZoneLookup
@@ -21,12 +22,14 @@ from watchbell.sessions.session import SLICE_EVENTS
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
+    from watchbell.agent.registry import Begin
     from watchbell.clock import Clock
     from watchbell.context import Context
+    from watchbell.listeners import Subscription
     from watchbell.reminders.records import Dispatch
     from watchbell.sessions.session import Session
 
@@ -59,21 +62,20 @@ class SchedulePlugin:
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Attach Schedule to the agents that `ctx` announces from now on, until this is left."""
         attached: dict[Agent, Attachment] = {}
-        histories: WeakKeyDictionary[Session, History] = WeakKeyDictionary()
 
-        async def read(event: AgentOpening) -> None:
-            session = event.session
-            if session.header.delegation_depth == 0:
-                histories[session] = history = History(session)
-                await history.prepare()
+        async def prepare(session: Session) -> Begin | None:
+            if session.header.delegation_depth > 0:
+                return None
+            history = History(session)
+            await history.prepare()
+            return partial(attach, history)
 
-        def attach(event: AgentCreated) -> None:
-            agent = event.agent
-            history = histories.pop(agent.session, None) or History(agent.session)
-            if not agent.is_root:
+        def attach(history: History, agent: Agent, inbox: Inbox) -> None:
+            if stop.is_over:
                 return
+            missing = history.missing(inbox)
             try:
-                attached[agent] = Attachment(agent, history, self._limits, self._zones)
+                attached[agent] = Attachment(agent, history.state, missing, self._limits, self._zones)
             except ToolConflictError as error:
                 _logger.error(
                     "session %s has no reminders, and those that it had are not delivered: %s, or load "
@@ -83,13 +85,12 @@ class SchedulePlugin:
                 )
 
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
-        stop_reading = ctx.on(AgentOpening, read)
-        stop = ctx.on(AgentCreated, attach)
+        ctx.agents.retain(PLUGIN_NAME)
+        stop: Subscription = ctx.agents.equip(prepare)
         forget = ctx.on(AgentDisposed, lambda event: attached.pop(event.agent, None))
         try:
             yield
         finally:
-            stop_reading()
             stop()
             for attachment in tuple(attached.values()):
                 await attachment.aclose()
@@ -137,13 +138,20 @@ class History:
 
 
 class Attachment:
-    """Schedule in one agent: its transactions, tools and owner, together from `AgentCreated` on."""
+    """Schedule in one agent: its transactions, tools and owner, together from its beginning on."""
 
-    def __init__(self, agent: Agent, history: History, limits: Limits, zones: ZoneLookup) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        state: ScheduleState,
+        missing: Sequence[Dispatch],
+        limits: Limits,
+        zones: ZoneLookup,
+    ) -> None:
         clock: Clock = agent.ctx.clock
-        self._transactions = Transactions(agent.session, agent.sessions, clock, limits, history.state)
+        self._transactions = Transactions(agent.session, agent.sessions, clock, limits, state)
         # Before the driver may begin a turn.
-        agent.session.append_batch([draft_change(change) for change in history.missing(agent.inbox)])
+        agent.session.append_batch([draft_change(change) for change in missing])
         tools = schedule_tools(self._transactions, zones, limits, agent=agent)
         self._withdraw = agent.tools.register_all(tools, agent.ctx)
         self._owner = Owner(agent, self._transactions, clock)

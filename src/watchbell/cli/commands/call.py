@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from watchbell.agent.inbox import Inbox
 from watchbell.agent.opening import plan_opening
 from watchbell.agent.registry import place_damage
+from watchbell.agent.retention import Retention
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json
 from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
@@ -22,6 +24,7 @@ from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_offset_time
 from watchbell.log.values import encode_json
+from watchbell.reminders.framing import PLUGIN_NAME
 from watchbell.reminders.rules import Limits, ZoneLookup
 from watchbell.reminders.shapes import error_value
 from watchbell.schedule.tools import TOOL_NAMES, schedule_tools
@@ -95,7 +98,8 @@ async def _open_for_work(sessions: Sessions, session_id: str, *, create: bool, c
     """Open a session; what recovery has to append goes before the first event of the call."""
     session = await _open(sessions, session_id, create=create, cwd=cwd)
     try:
-        opening = plan_opening(session)
+        inbox = Inbox(session.header.owned_from, Retention(PLUGIN_NAME))
+        opening = plan_opening(session, inbox)
     except CorruptLogError as error:
         raise await place_damage(sessions, session_id, error) from error
     if opening:
