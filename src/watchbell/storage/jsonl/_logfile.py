@@ -81,9 +81,9 @@ class LogFile:
         """Lock and read a log, take back what an earlier close could not, and set its torn tail aside.
 
         Raises:
-            SessionLockedError: It is open elsewhere.
-            CorruptLogError, UnsupportedLogError: It cannot be used; nothing was changed.
-            OSError: It cannot be opened, or its torn tail not be saved.
+            SessionLockedError: Another writer has the log open.
+            CorruptLogError, UnsupportedLogError: As `read_log` says; nothing was changed.
+            OSError: The log cannot be opened, or its torn tail cannot be saved.
         """
         log = cls(files, path, leftovers)
         require_file(path)
@@ -109,7 +109,7 @@ class LogFile:
                 and the log's getting its name, whatever the project and the encoding.
 
         Raises:
-            OSError: It could not be made and was not; it can be tried again.
+            OSError: The log could not be made; nothing is left of it, and a second call may succeed.
         """
         self.withdraw()
         made = make_directories(self._files, self._path.parent)
@@ -127,7 +127,7 @@ class LogFile:
         """Take away what a failed `publish` left under the log's name; its lock is held until that is done.
 
         Raises:
-            OSError: It is still there.
+            OSError: The file could not be removed.
         """
         if self._descriptor is None:
             return
@@ -140,12 +140,13 @@ class LogFile:
         """Add a unit at the end, durably.
 
         Raises:
-            OSError: It could not be confirmed and is not in the log.
+            OSError: The unit could not be made durable; it is not in the log.
         """
         descriptor = self._require_open()
         if self._is_dirty:
             self._take_back(descriptor)
         self._check(descriptor, self._length)
+        # From here to the end the file may be longer than what is durable: `_take_back` cuts it there.
         self._is_dirty = True
         try:
             write_all(self._files, descriptor, data)
@@ -163,7 +164,7 @@ class LogFile:
         """Make sure that what is durable still is there, under the log's name; before `publish` nothing is.
 
         Raises:
-            OSError: It is not.
+            OSError: The log was moved, removed, replaced or changed.
         """
         if self._descriptor is not None:
             self._check(self._descriptor, self._length)
