@@ -145,12 +145,12 @@ def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | Tor
 
 
 def _read_together(source: _Source, decompressor: zstandard.ZstdDecompressor) -> Part | None:
-    """Read the small frames that begin here at once, up to a block of text; None when the first is no such frame.
+    """Read the small frames that begin here at once, up to a block of text; None when the first is not small.
 
-    Starting a decompressor costs more than decompressing a small frame, so one stream reads them all. Its text
-    counts only when it is as long as the frames' headers say and has a line end where each frame ends: then
-    each ended where it was measured to, in whole lines. Anything else is left to `_read_frame`, which says what
-    is wrong. zstd verifies the checksums either way.
+    Starting a decompressor costs more than decompressing a small frame, so one stream reads them all. What
+    comes out counts only when it is as long as the frames' headers say and has a line end where each frame
+    ends: then each ended where it was measured to, in whole lines. Anything else is left to `_read_frame`,
+    which says what is wrong. zstd verifies the checksums either way.
     """
     window = source.peek(_WINDOW)
     start = source.position

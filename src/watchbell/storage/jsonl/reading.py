@@ -197,8 +197,8 @@ class _RowReader:
             self._failure = error
 
     def _decode_parts(self, waiting: list[tuple[Part, bytes]]) -> None:
-        # Rows do not span parts, so all at once are right when each part is. If they are refused, reading part
-        # by part finds which one is wrong, and where.
+        # Rows do not span parts, so all at once are right when each part is. If they are refused, reading
+        # part by part finds which one is wrong, and where.
         if len(waiting) > 1:
             with contextlib.suppress(CorruptLogError):
                 self._append(decode_block(b"".join([lines for _, lines in waiting]), self._next_seq))
