@@ -101,7 +101,7 @@ def test_a_clock_set_forward_or_a_suspend_makes_due_within_a_recheck(how: str) -
     simulate(main)
 
 
-def test_a_cancelled_timer_never_runs_even_when_due_together_with_who_cancels_it() -> None:
+def test_a_timer_cancelled_in_its_own_instant_never_runs() -> None:
     async def main(clock: SimulatedClock) -> list[str]:
         fired: list[str] = []
         target = clock.now_ms() + 1_000
@@ -185,7 +185,7 @@ def test_a_hundred_thousand_waiters_share_one_timer() -> None:
     assert loop.most == 2  # the clock's, and that of this test's own sleep
 
 
-def test_cancelled_waiters_do_not_pile_up_and_the_last_one_takes_the_timer_with_it() -> None:
+def test_cancelled_waiters_do_not_pile_up_and_the_last_takes_the_timer() -> None:
     loop = CountingLoop()
 
     async def main() -> None:

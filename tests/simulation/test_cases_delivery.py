@@ -118,7 +118,7 @@ def test_targets_far_beyond_any_timers_range_wait_in_quiet_and_come_once() -> No
     run(main)
 
 
-def test_a_provider_that_demands_alternating_roles_gets_them_and_the_reminder_once() -> None:
+def test_a_provider_that_demands_alternating_roles_gets_them() -> None:
     async def main(clock: SimulatedClock) -> None:
         asked: list[list[dict[str, Any]]] = []
 
@@ -146,7 +146,7 @@ def test_a_provider_that_demands_alternating_roles_gets_them_and_the_reminder_on
     run(main)
 
 
-def test_reminders_that_create_reminders_stop_at_the_cap_and_can_all_be_deleted() -> None:
+def test_reminders_that_create_reminders_stop_at_the_cap() -> None:
     """A model that takes what it is reminded of for an order doubles its reminders until it is refused."""
 
     def obey(request: ModelRequest) -> list[Part]:
@@ -263,7 +263,7 @@ async def _take_five_seconds(_: StepPrepare) -> None:
 
 
 @pytest.mark.parametrize("when", ["creating", "delivering"])
-def test_a_program_that_is_told_to_stop_at_any_pass_stores_what_it_answered(when: str) -> None:
+def test_a_program_told_to_stop_at_any_pass_stores_what_it_answered(when: str) -> None:
     """A stop signal cancels the program's main task; see `watchbell.cli.signals`."""
 
     async def main(clock: SimulatedClock) -> None:
@@ -319,7 +319,7 @@ def test_each_step_of_the_clock_is_logged_once_with_its_size(caplog: pytest.LogC
     assert logged == [(-3600.0,), (94_608_000.0,), (7200.5,), (-315_360_000.0,)]
 
 
-def test_a_clock_far_in_the_future_at_boot_fires_each_once_and_the_list_says_what_is_left() -> None:
+def test_a_clock_far_ahead_at_boot_fires_each_once() -> None:
     async def main(clock: SimulatedClock) -> None:
         first = program(clock)
         async with first:

@@ -151,7 +151,7 @@ def test_what_fell_due_while_nothing_ran_is_delivered_on_resume() -> None:
     run(main)
 
 
-def test_many_overdue_reminders_cost_one_turn_for_each_one_shot_and_one_for_all_repeaters() -> None:
+def test_overdue_one_shots_cost_a_turn_each_and_all_repeaters_one() -> None:
     async def main(clock: SimulatedClock) -> None:
         first = program(clock)
         async with first:
@@ -180,7 +180,7 @@ def test_many_overdue_reminders_cost_one_turn_for_each_one_shot_and_one_for_all_
     run(main)
 
 
-def test_a_repeater_stays_on_the_grid_of_its_creation_across_restarts_and_busy_times() -> None:
+def test_a_repeater_stays_on_its_grid_across_restarts_and_busy_times() -> None:
     async def main(clock: SimulatedClock) -> None:
         disk = MemoryDisk()
         async with program(clock, disk) as running:
@@ -373,7 +373,7 @@ def test_a_turn_that_creates_a_reminder_can_be_cancelled_at_any_pass() -> None:
     run(main)
 
 
-def test_a_clock_that_was_wrong_at_boot_fires_nothing_early_and_each_reminder_once() -> None:
+def test_a_clock_wrong_at_boot_fires_nothing_early_and_each_once() -> None:
     async def main(clock: SimulatedClock) -> None:
         first = program(clock)
         async with first:

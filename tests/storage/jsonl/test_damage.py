@@ -282,7 +282,7 @@ def test_another_encoding_is_named(plain: Log, encoding: str, name: str) -> None
         plain.read(plain.data.decode().encode(encoding))
 
 
-def test_an_empty_line_at_the_end_is_set_aside_when_the_log_is_opened_and_not_before(plain: Log) -> None:
+def test_an_empty_last_line_is_set_aside_by_opening_and_not_before(plain: Log) -> None:
     for blank in (b"\n", b"\r\n"):
         assert plain.judge(plain.data + blank) == plain.events
         assert active(plain.home) == ["schedule-1", "schedule-2", "schedule-3"]

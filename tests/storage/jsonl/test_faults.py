@@ -180,7 +180,7 @@ def test_pages_that_a_failed_fsync_lost_are_written_again(disk: SimulatedDisk) -
 
 
 @pytest.mark.parametrize("compression", BOTH)
-def test_a_failed_batch_that_could_not_be_taken_back_is_gone_when_the_log_is_opened_again(
+def test_a_failed_batch_that_could_not_be_taken_back_is_gone_later(
     disk: SimulatedDisk, compression: Compression
 ) -> None:
     def refuse_the_end(operation: str, data: bytes) -> int:

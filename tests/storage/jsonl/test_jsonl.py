@@ -358,7 +358,7 @@ asyncio.run(main())
 """
 
 
-def test_a_killed_writer_leaves_a_free_log_with_everything_that_it_confirmed(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_a_free_log_with_all_it_confirmed(tmp_path: Path) -> None:
     store(tmp_path, 2)
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     with holder:
@@ -643,7 +643,7 @@ def test_a_failure_names_its_session_once(tmp_path: Path) -> None:
     ]
 
 
-def test_new_directories_and_the_new_name_are_synced_before_the_first_write_is_confirmed(
+def test_new_names_are_synced_before_the_first_write_is_confirmed(
     tmp_path: Path,
 ) -> None:
     synced: list[Path] = []
@@ -835,7 +835,7 @@ class Gate(FileSystem):
         return super().write(descriptor, data)
 
 
-def test_what_follows_a_cancelled_write_waits_for_its_end_and_writes_nothing_twice(tmp_path: Path) -> None:
+def test_what_follows_a_cancelled_write_waits_for_its_end(tmp_path: Path) -> None:
     store(tmp_path, 1)
     gate = Gate()
 
