@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
+import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from unittest.mock import patch
 
 from watchbell.agent.agent import Agent
@@ -35,6 +37,7 @@ from watchbell.testing.model import Answer, Script
 from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 from watchbell.tools.function import tool
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MOST_PASSES = 20_000
 
@@ -89,6 +92,26 @@ def run(
     assert WatchedLoop.unhandled == []
     assert bool(errors.lines) == logs_errors, "\n".join(errors.lines)
     return result
+
+
+def simulated(
+    test: Callable[Concatenate[SimulatedClock, P], Awaitable[None]] | None = None,
+    *,
+    start: str | int = DEFAULT_START,
+    logs_errors: bool = False,
+) -> Any:
+    """Make an async test, whose first parameter is the clock, one that `run` simulates."""
+    if test is None:
+        return functools.partial(simulated, start=start, logs_errors=logs_errors)
+
+    @functools.wraps(test)
+    def run_test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(lambda clock: test(clock, *args, **kwargs), start=start, logs_errors=logs_errors)
+
+    signature = inspect.signature(test)
+    rest = list(signature.parameters.values())[1:]  # fixtures and parameters alone are pytest's to give
+    run_test.__signature__ = signature.replace(parameters=rest)  # pyright: ignore[reportAttributeAccessIssue]
+    return run_test
 
 
 class Program:

@@ -352,7 +352,9 @@ def test_a_wall_time_resolves_as_trying_every_offset_does(name: str, wall_ms: in
 
 @settings(max_examples=150)
 @given(st.sampled_from(ZONE_NAMES), st.integers(1970, 2097), st.data())
-def test_a_wall_time_resolves_as_trying_every_offset_does(name: str, year: int, data: st.DataObject) -> None:
+def test_a_wall_time_near_a_change_of_offset_resolves_as_trying_does(
+    name: str, year: int, data: st.DataObject
+) -> None:
     zone = ZONES.find(name)
     assert zone is not None
     transitions = changes_of_offset(zone, year, year + 1)
