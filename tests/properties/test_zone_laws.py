@@ -14,7 +14,7 @@ from watchbell.zones import ZoneTable
 
 ZONES = ZoneTable()
 ROOT = Path(ZONES.origin())
-NAMES = sorted(name for name in (ROOT / "zones").read_text().split() if "/" in name)
+NAMES = [name for name in (ROOT / "zones").read_text().split() if ZONES.find(name) is not None]
 FROM_MS, TO_MS = 0, 4_133_980_799_999  # 1970 to 2100
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -24,7 +23,6 @@ from tests.program import (
     reminders,
     require_valid,
     results,
-    run,
     simulated,
     texts,
     user_texts,
@@ -71,22 +69,6 @@ async def set_clock(clock: SimulatedClock, time: str) -> None:
     """Set the wall clock, and give a running program the time to notice."""
     clock.step((SimulatedClock(time).now_ms() - clock.now_ms()) / 1000)
     await asyncio.sleep(1)
-
-
-@simulated
-async def test_a_reminder_needs_no_poke_after_an_hour_without_any_event(clock: SimulatedClock) -> None:
-    first = program(clock)
-    async with first:
-        await ask(await first.host.agents.create("s"), "schedule_create", prompt="p", after_seconds=3660)
-    async with program(clock, disk=first.disk) as second:
-        agent = await second.host.agents.resume("s")
-        await asyncio.sleep(3659.9)
-        assert reminders(agent.session.events) == []
-        await asyncio.sleep(0.2)
-        await quiet(agent)
-        assert reminders(agent.session.events) == [[("schedule-1", f"{DAY}01:01:00.000Z")]]
-        entered = [event.time for event in agent.session.events if event.type == "user/message"]
-        assert entered == [SimulatedClock(f"{DAY}01:01:00Z").now_ms()]
 
 
 @simulated
@@ -290,23 +272,6 @@ async def _work(clock: SimulatedClock, disk: MemoryDisk, begun: asyncio.Event, a
         made = await ask(agent, "schedule_create", prompt="p", after_seconds=60)
         answered.append(f"create {made['id']}")
         await asyncio.sleep(3600)
-
-
-def test_each_step_of_the_clock_is_logged_once_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with program(clock) as running:
-            agent = await running.host.agents.create("s")
-            await ask(agent, "schedule_create", prompt="p", every_seconds=300)
-            for seconds in (-3600, 3 * 365 * 86_400, 7200.5, -10 * 365 * 86_400):
-                await asyncio.sleep(70)
-                clock.step(seconds)
-            await asyncio.sleep(70)
-            await quiet(agent)
-            assert len(reminders(agent.session.events)) == 2  # after each step ahead
-
-    run(main)
-    logged = [record.args for record in caplog.records if record.levelno == logging.WARNING]
-    assert logged == [(-3600.0,), (94_608_000.0,), (7200.5,), (-315_360_000.0,)]
 
 
 @simulated

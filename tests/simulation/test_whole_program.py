@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tests.program import (
     Program,
     ask,
-    cut,
     data,
     operations,
     passes,
@@ -19,18 +17,15 @@ from tests.program import (
     reason_kinds,
     reminders,
     require_valid,
-    results,
     simulated,
     texts,
     user_texts,
 )
 from watchbell import schedule
-from watchbell.host import Host, time_context
-from watchbell.log.event import Event
+from watchbell.host import time_context
 from watchbell.models.base import ModelRequest
-from watchbell.storage.jsonl.store import JsonlStorage
-from watchbell.testing import MemoryDisk, ScriptedModel, SimulatedClock, call, say
-from watchbell.testing.model import Answer, Part
+from watchbell.testing import MemoryDisk, SimulatedClock, call
+from watchbell.testing.model import Answer
 from watchbell.tools.function import tool
 
 DAY = "2026-12-01T"
@@ -110,66 +105,6 @@ async def test_reminders_of_every_kind_come_back_across_restarts(clock: Simulate
     assert set(reason_kinds(events)) == {"completed"}
 
 
-@simulated
-async def test_the_same_over_files(clock: SimulatedClock, tmp_path: Path) -> None:
-    for time in ("00:05:00", "00:25:00", "01:25:00"):
-        storage, plugins = JsonlStorage(tmp_path), [schedule.plugin()]
-        async with Host(storage=storage, model=ScriptedModel(obliging), plugins=plugins, clock=clock) as host:
-            agent = await host.agents.open("s")
-            if len(agent.session.events) == 0:
-                for selector in SELECTORS:
-                    agent.followup(selector)
-            await until(clock, time)
-            await quiet(agent)
-            events = list(agent.session.events)
-    require_valid(events)
-    stored = await JsonlStorage(tmp_path).read("s")
-    assert list(stored.events) == events
-    assert reminders(events) == DELIVERED
-
-
-@simulated
-async def test_what_fell_due_while_nothing_ran_is_delivered_on_resume(clock: SimulatedClock) -> None:
-    first = program(clock)
-    async with first:
-        agent = await first.host.agents.create("s")
-        agent.followup("after")
-        await quiet(agent)
-    await asyncio.sleep(86_400)
-    async with program(clock, first.disk) as second:
-        agent = await second.host.agents.resume("s")
-        await quiet(agent)
-        assert clock.iso() == "2026-12-02T00:00:00.000Z"
-        assert reminders(agent.session.events) == DELIVERED[:1]
-
-
-@simulated
-async def test_overdue_one_shots_cost_a_turn_each_and_all_repeaters_one(clock: SimulatedClock) -> None:
-    first = program(clock)
-    async with first:
-        agent = await first.host.agents.create("s")
-        for seconds in (1200, 600):
-            await ask(agent, "schedule_create", prompt="once", after_seconds=seconds)
-        for seconds in (300, 600, 900):
-            await ask(agent, "schedule_create", prompt="often", every_seconds=seconds)
-    await until(clock, "01:05:00")
-    async with program(clock, first.disk) as second:
-        agent = await second.host.agents.resume("s")
-        await quiet(agent)
-        assert reminders(agent.session.events) == [
-            [("schedule-2", f"{DAY}00:10:00.000Z")],
-            [("schedule-1", f"{DAY}00:20:00.000Z")],
-            [
-                ("schedule-3", f"{DAY}01:05:00.000Z"),
-                ("schedule-4", f"{DAY}01:00:00.000Z"),
-                ("schedule-5", f"{DAY}01:00:00.000Z"),
-            ],
-        ]
-        listed = await ask(agent, "schedule_list")
-        assert [view["scheduledAt"][11:16] for view in listed] == ["01:10", "01:10", "01:15"]
-        assert len(second.model.requests) == 3
-
-
 @simulated(start="2026-12-01T23:40:00.000Z")
 async def test_a_repeater_stays_on_its_grid_across_restarts_and_busy_times(clock: SimulatedClock) -> None:
     disk = MemoryDisk()
@@ -211,105 +146,6 @@ async def test_the_grid_keeps_the_milliseconds_of_the_creation(clock: SimulatedC
         await quiet(agent)
         assert reminders(agent.session.events) == [[("schedule-1", f"{DAY}00:15:00.123Z")]]
         assert (await ask(agent, "schedule_list"))[0]["scheduledAt"] == f"{DAY}00:20:00.123Z"
-
-
-@simulated
-async def test_a_clock_that_jumps_ten_years_ahead_costs_one_delivery(clock: SimulatedClock) -> None:
-    async with program(clock) as running:
-        agent = await running.host.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", every_seconds=300)
-        clock.step((_ms("2036-12-01T00:00:01") - clock.now_ms()) / 1000)
-        await asyncio.sleep(1)
-        await quiet(agent)
-        assert reminders(agent.session.events) == [[("schedule-1", "2036-12-01T00:00:00.000Z")]]
-        assert operations(agent.session.events) == ["create schedule-1", "dispatch schedule-1"]
-        assert (await ask(agent, "schedule_list"))[0]["scheduledAt"] == "2036-12-01T00:05:00.000Z"
-
-
-@simulated
-async def test_a_laptop_that_slept_over_the_target_is_reminded_when_it_wakes(clock: SimulatedClock) -> None:
-    async with program(clock) as running:
-        agent = await running.host.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", after_seconds=3600)
-        await asyncio.sleep(600)
-        clock.freeze_monotonic(10_200)
-        await asyncio.sleep(1)
-        await quiet(agent)
-        assert reminders(agent.session.events) == [[("schedule-1", f"{DAY}01:00:00.000Z")]]
-
-
-BUSY: dict[str, list[Part]] = {
-    "the model streams": [say("x" * 8 * 120)],
-    "a tool runs": [call("work", {"seconds": 300})],
-    "tools are half finished": [call("work", {"seconds": 30}), call("work", {"seconds": 200})],
-}
-
-
-@pytest.mark.parametrize("what", BUSY)
-@simulated
-async def test_what_falls_due_in_the_middle_of_a_turn_waits_for_its_end(
-    clock: SimulatedClock, what: str
-) -> None:
-    async with program(clock, script=[BUSY[what]], delay_seconds=1) as running:
-        agent = await running.host.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-        agent.followup("go")
-        await asyncio.sleep(70)
-        agent.followup("typed meanwhile")
-        assert len(data(agent.session.events, "turn/start")) == 1
-        await quiet(agent)
-        opened = [text for text in user_texts(agent.session.events) if "TIME CONTEXT" not in text]
-        assert opened[:2] == ["go", "typed meanwhile"]
-        assert opened[2].startswith("[SCHEDULE REMINDER]")
-        assert len(opened) == 3
-        assert reason_kinds(agent.session.events) == ["completed"] * 3
-        assert not any("cancelled" in text for _, text in results(agent.session.events))
-    require_valid(running.disk.events("s"))
-
-
-@simulated
-async def test_a_restart_right_after_a_delivery_does_not_deliver_again(clock: SimulatedClock) -> None:
-    first = program(clock)
-    await first.host.__aenter__()
-    agent = await first.host.agents.create("s")
-    await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-    await asyncio.sleep(90)
-    await first.kill()
-    async with program(clock, first.disk) as second:
-        agent = await second.host.agents.resume("s")
-        await asyncio.sleep(600)
-        await quiet(agent)
-        assert await ask(agent, "schedule_list") == []
-        assert second.model.requests == []
-    assert len(reminders(first.disk.events("s"))) == 1
-
-
-async def _delivered(clock: SimulatedClock) -> list[Event]:
-    running = program(clock)
-    async with running:
-        agent = await running.host.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-        await asyncio.sleep(61)
-        await quiet(agent)
-    return running.disk.events("s")
-
-
-@pytest.mark.parametrize("lost", ["dispatch and later", "message and later", "all after the dispatch"])
-@simulated
-async def test_a_crash_around_the_dispatch_leaves_exactly_one_message(
-    clock: SimulatedClock, lost: str
-) -> None:
-    events = await _delivered(clock)
-    dispatch = [event.seq for event in events if event.type == "schedule/change"][1]
-    length = {"dispatch and later": 0, "message and later": -1, "all after the dispatch": 1}[lost]
-    disk = cut(events, dispatch + length)
-    async with program(clock, disk) as running:
-        agent = await running.host.agents.resume("s")
-        await quiet(agent)
-        assert len(running.model.requests) == 1
-    require_valid(disk.events("s"))
-    assert reminders(disk.events("s")) == [[("schedule-1", f"{DAY}00:01:00.000Z")]]
-    assert operations(disk.events("s")) == ["create schedule-1", "dispatch schedule-1"]
 
 
 @simulated
