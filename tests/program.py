@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from unittest.mock import patch
 
+from tests.judge.book import Book
 from watchbell.agent.agent import Agent
 from watchbell.context import Plugin
 from watchbell.errors import PersistenceError
@@ -267,47 +268,18 @@ def reminders(events: Iterable[Event]) -> list[list[tuple[str, str]]]:
     ]
 
 
-def require_valid(events: Sequence[Event]) -> None:
+def require_valid(events: Sequence[Event], owned_from: int = 0) -> None:
     """Check what every reader relies on.
 
-    Strict decoding takes each row, boundaries nest, and each call of a model has exactly one result.
+    Strict decoding takes each row, and the judge's own fold finds nothing wrong: boundaries nest, each call
+    of a model has exactly one result, reminders are decided and shown once, and no turn is open.
     """
     assert list(EventLog(decode_rows(encode_rows(events), 0))) == list(events)
-    turn: int | None = None
-    step: int | None = None
-    open_calls: list[str] = []
-    last_turn = last_step = 0
+    book = Book(owned_from)
     for event in events:
-        value = event.data
-        match event.type:
-            case "turn/start":
-                assert turn is None
-                assert value["turn"] == last_turn + 1
-                turn = last_turn = value["turn"]
-                step = None
-                last_step = 0
-            case "step/start":
-                assert (value["turn"], value["step"]) == (turn, last_step + 1)
-                assert step is None
-                step = last_step = value["step"]
-            case "user/message" | "request/header" | "assistant/chunk":
-                assert step is not None
-            case "assistant/message":
-                assert (value["turn"], value["step"]) == (turn, step)
-                open_calls += [b["id"] for b in value["message"]["content"] if b["type"] == "tool-call"]
-            case "tool/call":
-                assert value["callId"] in open_calls
-            case "tool/result":
-                open_calls.remove(value["message"]["source"]["callId"])
-            case "step/end":
-                assert (value["turn"], value["step"], open_calls) == (turn, step, [])
-                step = None
-            case "turn/end":
-                assert (value["turn"], step) == (turn, None)
-                turn = None
-            case _:
-                pass
-    assert turn is None
+        book.add(event.type, event.seq, event.time, event.data)
+    assert book.wrongs == []
+    assert book.turn is None
 
 
 def _text(blocks: Iterable[Any]) -> str:

@@ -136,7 +136,7 @@ class Book:
             self._wrong("invalid", f"row {seq}, {type_}: {type(error).__name__} {error}")
 
     def last_turns(self) -> dict[str, Turn]:
-        """Return the last turn of each reminder message that had one."""
+        """Return the last turn of each retained message that had one."""
         return {message: turn for turn in self.turns for message in turn.reminders}
 
     def unanswered(self) -> dict[str, Turn]:
@@ -173,7 +173,10 @@ class Book:
                 self.step = self._last_step = data["step"]
             case "step/end":
                 self._require(self.step is not None and data["step"] == self.step, seq, "step/end")
+                self._require(not self._calls, seq, "step/end while calls have no result")
                 self.step = None
+            case "request/header":
+                self._require(self.step is not None, seq, f"{type_} outside a step")
             case "user/message" | "assistant/message" | "tool/call" | "tool/result" | "assistant/chunk":
                 self._require(self.step is not None, seq, f"{type_} outside a step")
                 self._add_message(type_, seq, data)
@@ -187,6 +190,8 @@ class Book:
                 self._require(data["role"] == "user", seq, "a user message of another role")
             case "assistant/message":
                 self._require(not self._calls, seq, "an answer while calls have no result")
+                place = self._last_turn, self.step
+                self._require((data["turn"], data["step"]) == place, seq, "an answer of another step")
                 blocks = data["message"]["content"]
                 self._calls = [block["id"] for block in blocks if block["type"] == "tool-call"]
                 self._require(len(set(self._calls)) == len(self._calls), seq, "two calls of one id")
@@ -244,7 +249,7 @@ class Book:
         removed = messages[start : start + count]
         if data.get("outcome") == "canceled":
             for message_id in removed:
-                if self.messages[message_id]["source"].get("plugin") == "schedule":
+                if _is_retained(self.messages[message_id]):
                     self._wrong("lost", f"row {seq}: reminder {message_id} was discarded")
         else:
             self.claimed.update(removed)
@@ -287,8 +292,8 @@ class Book:
             self._require(message_id in self.decisions, seq, f"{message_id} entered and was never decided")
             for item in message["source"]["reminders"]:
                 self.shown[item["id"], item["occurrenceAt"]] += 1
-            if self.turn is not None:
-                self.turn.reminders.append(message_id)
+        if self.turn is not None and _is_retained(message):
+            self.turn.reminders.append(message_id)
 
     # --- Schedule
 
@@ -345,3 +350,8 @@ class Book:
         self.dispatched[record["id"], _to_text(occurrence)] += 1
         if occurrence + interval <= _LAST_MS:
             self.active[record["id"]] = {**record, "scheduledAt": _to_text(occurrence + interval)}
+
+
+def _is_retained(message: dict[str, Any]) -> bool:
+    """Whether it must not be lost: other programs leave the flag out of Schedule's messages."""
+    return message["source"].get("plugin") == "schedule" or message["source"].get("retained") is True
