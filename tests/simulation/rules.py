@@ -45,7 +45,7 @@ def _closers(patch: Patch) -> None:
 
 
 def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self: [])
+    patch.setattr(Inbox, "returned", lambda self, **_: [])
 
 
 def _keyed_dispatches(patch: Patch) -> None:

@@ -33,7 +33,7 @@ from watchbell.log.payloads import (
     TurnEnd,
     TurnStart,
 )
-from watchbell.storage.jsonl.layout import Compression, escape_session_id, project_directory
+from watchbell.storage.jsonl.layout import Compression
 from watchbell.testing import SimulatedClock, call, say, simulate, think
 
 PERSON = Message("m-1", "user", {"kind": "user"}, (TextBlock("Grüße"),))
@@ -284,18 +284,6 @@ def test_everything_is_for_its_owner_alone_and_nothing_else_lies_about(tmp_path:
     assert [path.name for path in home.iterdir()] == ["sessions"]
     assert all(path.is_dir() for path in (home / "sessions").iterdir())
     assert not list(home.rglob("owner"))
-
-
-def test_names_of_the_description_are_those_of_the_layout() -> None:
-    assert [escape_session_id(name) for name in (".", "..", "...", "~")] == [
-        "~002E",
-        "~002E~002E",
-        "...",
-        "~007E",
-    ]
-    assert project_directory("///") == "--root--"
-    assert project_directory("C:\\Users\\me") == "--C-Users-me--"
-    assert len(project_directory("/" + "x" * 300)) == 255
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="the zstd program is not installed")
