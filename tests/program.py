@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from unittest.mock import patch
 
+from msgspec import Raw
+
 from tests.judge.book import Book
 from watchbell.agent.agent import Agent
 from watchbell.context import Plugin
@@ -63,7 +65,7 @@ class WatchedLoop(SimulatedEventLoop):
         self._passes = (now, self._passes[1] + 1 if self._passes[0] == now else 0)
         if self._passes[1] > MOST_PASSES:
             raise SpinningError(f"{MOST_PASSES} passes of the loop at {now} s")
-        super()._run_once()  # type: ignore[misc]
+        super()._run_once()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Errors(logging.Handler):
@@ -227,7 +229,8 @@ def data(events: Iterable[Event], of_type: str) -> list[Any]:
 
 def cites(event: Event) -> Any:
     """Decode the seqs that an event was made from."""
-    return decode_json(bytes(event.source_event_seqs))  # type: ignore[arg-type]
+    assert isinstance(event.source_event_seqs, Raw)
+    return decode_json(bytes(event.source_event_seqs))
 
 
 def reasons(events: Iterable[Event]) -> list[Any]:

@@ -21,7 +21,7 @@ from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import ChunkEvent, StepMark, TurnEnd, TurnStart
+from watchbell.log.payloads import ChunkEvent, Completed, StepMark, TurnEnd, TurnStart
 from watchbell.log.segments import Block, decode_block
 from watchbell.reminders.records import AtRecord, Create, Dispatch, draft_change
 from watchbell.storage.base import StoredLog
@@ -120,7 +120,7 @@ def history(turns: int) -> Iterator[Draft]:
         if number < turns // 2:
             yield draft_change(Dispatch(id=f"r{number}"))
         yield Draft("step/end", StepMark(number, 1))
-        yield Draft("turn/end", TurnEnd(number, {"kind": "completed"}))
+        yield Draft("turn/end", TurnEnd(number, Completed()))
 
 
 def long_log(turns: int) -> list[Event]:
@@ -149,12 +149,13 @@ def live(home: Path, turns: int, body: Callable[[Agent, CountingStorage, Countin
 def test_each_call_that_changes_something_writes_and_syncs_once(tmp_path: Path, turns: int) -> None:
     async def body(agent: Agent, storage: CountingStorage, _: object) -> list[tuple[int, int]]:
         counts: list[tuple[int, int]] = []
-        for name, arguments in (
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("schedule_create", {"prompt": "p", "after_seconds": 900}),
             ("schedule_list", {}),
             ("schedule_delete", {"id": "r199" if turns else "schedule-1"}),
             ("schedule_delete", {"id": "never"}),
-        ):
+        ]
+        for name, arguments in calls:
             storage.files.writes = storage.files.syncs = 0
             await ask(agent, name, **arguments)
             counts.append((storage.files.writes, storage.files.syncs))
@@ -167,11 +168,12 @@ def test_a_call_reads_nothing_of_what_was_folded_before(tmp_path: Path) -> None:
     async def body(agent: Agent, storage: CountingStorage, _: object) -> int:
         assert storage.rows is not None
         storage.rows.read = 0
-        for name, arguments in (
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("schedule_create", {"prompt": "p", "after_seconds": 900}),
             ("schedule_list", {}),
             ("schedule_delete", {"id": "r199"}),
-        ):
+        ]
+        for name, arguments in calls:
             await ask(agent, name, **arguments)
         return storage.rows.read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -182,7 +182,9 @@ def _clock_that_is_read_anew(patch: Patch) -> None:
     patch.setattr(
         Owner,
         "__init__",
-        lambda self, agent, transactions, clock: init(self, agent, transactions, OnwardClock(clock)),
+        lambda self, agent, transactions, clock: init(
+            self, agent, transactions, cast("Any", OnwardClock(clock))
+        ),
     )
 
 
@@ -207,7 +209,7 @@ def _one_queue_for_transactions(patch: Patch) -> None:
 
     def make(self: Transactions, *args: Any, **named: Any) -> None:
         init(self, *args, **named)
-        self._slot = NoLock()  # type: ignore[assignment]
+        self._slot = NoLock()  # pyright: ignore[reportAttributeAccessIssue]
 
     patch.setattr(Transactions, "__init__", make)
 

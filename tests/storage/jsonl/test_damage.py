@@ -32,7 +32,7 @@ class Log:
     """A healthy log, and what a reader makes of other bytes in its place."""
 
     def __init__(self, home: Path, compression: Compression) -> None:
-        self.compression = compression
+        self.compression: Compression = compression
         self.units = units(compression, *TALK)
         self.data = b"".join(self.units)
         self.home = home

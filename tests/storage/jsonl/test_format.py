@@ -20,6 +20,8 @@ from watchbell.log.event import Draft
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
 from watchbell.log.payloads import (
+    Aborted,
+    AbortReason,
     AssistantMessage,
     ChunkEvent,
     EndSeed,
@@ -97,7 +99,7 @@ RESULT = Message(
             '"isError":true}]},"error":{"name":"E","code":"C"}},"sourceEventSeqs":[9],"surfaceOp":"append"'),
         ),
         (
-            Draft("turn/end", TurnEnd(1, {"kind": "aborted", "reason": {"kind": "user"}})),
+            Draft("turn/end", TurnEnd(1, Aborted(AbortReason("user")))),
             '"data":{"turn":1,"reason":{"kind":"aborted","reason":{"kind":"user"}}}',
         ),
         (
@@ -109,7 +111,7 @@ RESULT = Message(
             Draft("watchbell/take-up", TakeUp("m", 2), ignorable=True),
             '"data":{"messageId":"m","attempt":2},"ignorable":true',
         ),
-        (Draft("turn/end", TurnEnd(1, {"x": "\ud83d"})), '"data":{"turn":1,"reason":{"x":"\\ud83d"}}'),
+        (Draft("turn/end", {"turn": 1, "x": "\ud83d"}), '"data":{"turn":1,"x":"\\ud83d"}'),
     ],
 )  # fmt: skip
 def test_a_row_is_compact_and_its_keys_have_their_order(draft: Draft, row: str) -> None:
@@ -211,7 +213,7 @@ def test_a_turn_stands_in_the_order_of_the_format(tmp_path: Path, compression: C
     ]
     seqs: list[int] = []
     for row in rows[1:]:
-        first = row.get("seq", row.get("seq0"))
+        first: int = row["seq0"] if "seq0" in row else row["seq"]
         seqs += range(first, first + len(row["data"].get("dt", [])) + 1)
     assert seqs == list(range(len(seqs)))
     answers = [row for row in rows if row["type"] == "assistant/message"]
