@@ -40,43 +40,29 @@ class Rule(NamedTuple):
     seed: int
 
 
-def _closers(patch: Patch) -> None:
-    patch.setattr(opening, "close_open_turn", lambda log: [])
+def _set(target: object, name: str, value: object) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(target, name, value)
 
 
-def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self, **_: [])
+_closers = _set(opening, "close_open_turn", lambda log: [])
+_returned_messages = _set(Inbox, "returned", lambda self, **_: [])
+_take_ups = _set(TakeUps, "due", lambda self: None)
+_end_of_take_ups = _set(take_ups, "MAX_TAKE_UPS", 99)
+# Take up what was cut off in the middle of its answer, too.
+_text_settles = _set(take_ups, "_holds_text", lambda event: False)
+# Take up what a person cancelled, too.
+_cancel_settles = _set(Aborted, "is_loss", property(lambda self: True))
+_take_ups_after_a_failed_barrier = _set(Failed, "is_uncertainty", property(lambda self: False))
+_take_ups_after_disposal = _set(Aborted, "is_loss", property(lambda self: False))
+_retained_messages = _set(Retention, "holds", lambda self, message: False)
+_ear_for_idleness = _set(Owner, "_on_idle", lambda self: None)
+_ear_for_healing = _set(Agent, "storage_healed", lambda self: None)
+_fork_point = _set(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _keyed_dispatches(patch: Patch) -> None:
     plugin_module = importlib.import_module("watchbell.schedule.plugin")
     patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
-
-
-def _take_ups(patch: Patch) -> None:
-    patch.setattr(TakeUps, "due", lambda self: None)
-
-
-def _end_of_take_ups(patch: Patch) -> None:
-    patch.setattr(take_ups, "MAX_TAKE_UPS", 99)
-
-
-def _text_settles(patch: Patch) -> None:
-    """Take up what was cut off in the middle of its answer, too."""
-    patch.setattr(take_ups, "_holds_text", lambda event: False)
-
-
-def _cancel_settles(patch: Patch) -> None:
-    """Take up what a person cancelled, too."""
-    patch.setattr(Aborted, "is_loss", property(lambda self: True))
-
-
-def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
-    patch.setattr(Failed, "is_uncertainty", property(lambda self: False))
-
-
-def _take_ups_after_disposal(patch: Patch) -> None:
-    patch.setattr(Aborted, "is_loss", property(lambda self: False))
 
 
 def _who_ended_a_turn(patch: Patch) -> None:
@@ -87,10 +73,6 @@ def _who_ended_a_turn(patch: Patch) -> None:
         cancel(self, "disposed")
 
     patch.setattr(Turn, "cancel", cancel_namelessly)
-
-
-def _retained_messages(patch: Patch) -> None:
-    patch.setattr(Retention, "holds", lambda self, message: False)
 
 
 def _one_batch_for_message_and_dispatch(patch: Patch) -> None:
@@ -246,18 +228,6 @@ def _second_look_at_the_clock(patch: Patch) -> None:
         init(self, start, recheck_seconds=1e9)
 
     patch.setattr(SimulatedClock, "__init__", make)
-
-
-def _ear_for_idleness(patch: Patch) -> None:
-    patch.setattr(Owner, "_on_idle", lambda self: None)
-
-
-def _ear_for_healing(patch: Patch) -> None:
-    patch.setattr(Agent, "storage_healed", lambda self: None)
-
-
-def _fork_point(patch: Patch) -> None:
-    patch.setattr(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _start_of_the_driver(patch: Patch) -> None:

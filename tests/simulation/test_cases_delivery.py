@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,18 +27,13 @@ from tests.program import (
     user_texts,
 )
 from watchbell import schedule
-from watchbell.agent.agent import Agent
 from watchbell.agent.events import StepPrepare
 from watchbell.context import Context, Plugin
-from watchbell.errors import SessionExistsError, SessionLockedError
-from watchbell.host import Host
 from watchbell.models.base import ModelRequest
 from watchbell.models.openai._wire import wire_messages
 from watchbell.reminders.rules import Limits
-from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import (
     MemoryDisk,
-    ScriptedModel,
     SimulatedClock,
     SimulatedEventLoop,
     call,
@@ -58,11 +52,6 @@ def program(
 ) -> Program:
     schedules = schedule.plugin(limits=Limits(**limits))
     return Program(clock, script, disk=disk, plugins=[*plugins, schedules])
-
-
-def files(home: Path, clock: SimulatedClock) -> Host:
-    storage = JsonlStorage(home, now_ms=clock.now_ms)
-    return Host(storage=storage, model=ScriptedModel(), plugins=[schedule.plugin()], clock=clock)
 
 
 async def set_clock(clock: SimulatedClock, time: str) -> None:
@@ -159,32 +148,6 @@ async def test_reminders_that_create_reminders_stop_at_the_cap(clock: SimulatedC
             await ask(agent, "schedule_delete", id=view["id"])
         await asyncio.sleep(3600)
         assert len(running.model.requests) == 2 * 288
-
-
-@pytest.mark.parametrize("after", range(0, 60, 3))
-@simulated
-async def test_a_session_has_one_owner_however_often_it_is_opened(
-    clock: SimulatedClock, tmp_path: Path, after: int
-) -> None:
-    async with files(tmp_path, clock) as holder:
-        agent = await holder.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-        async with files(tmp_path, clock) as other:
-            await asyncio.sleep(60)
-            await passes(after)
-            stored = await JsonlStorage(tmp_path).read("s")
-            assert operations(stored.events)[0] == "create schedule-1"
-            for host in (other, holder, holder):
-                with pytest.raises((SessionLockedError, SessionExistsError)):
-                    await host.agents.resume("s")
-            await quiet(agent)
-    async with files(tmp_path, clock) as later:
-        opened = await asyncio.gather(*(later.agents.resume("s") for _ in range(2)), return_exceptions=True)
-        assert sorted(type(result).__name__ for result in opened) == ["Agent", "SessionLockedError"]
-        await quiet(next(agent for agent in opened if isinstance(agent, Agent)))
-    stored = await JsonlStorage(tmp_path).read("s")
-    assert reminders(stored.events) == A_MINUTE_LATER
-    assert operations(stored.events) == ["create schedule-1", "dispatch schedule-1"]
 
 
 class SlowPlugin:

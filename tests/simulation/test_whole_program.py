@@ -134,20 +134,6 @@ async def test_a_repeater_stays_on_its_grid_across_restarts_and_busy_times(clock
         assert len(reminders(agent.session.events)) == 1
 
 
-@simulated(start="2026-12-01T00:00:00.123Z")
-async def test_the_grid_keeps_the_milliseconds_of_the_creation(clock: SimulatedClock) -> None:
-    first = program(clock)
-    async with first:
-        agent = await first.host.agents.create("s")
-        await ask(agent, "schedule_create", prompt="p", every_seconds=300)
-    await until(clock, "00:17:30")
-    async with program(clock, first.disk) as second:
-        agent = await second.host.agents.resume("s")
-        await quiet(agent)
-        assert reminders(agent.session.events) == [[("schedule-1", f"{DAY}00:15:00.123Z")]]
-        assert (await ask(agent, "schedule_list"))[0]["scheduledAt"] == f"{DAY}00:20:00.123Z"
-
-
 @simulated
 async def test_a_message_sent_in_the_moment_of_a_reminder_gets_a_turn_of_its_own(
     clock: SimulatedClock,
