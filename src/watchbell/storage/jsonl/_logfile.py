@@ -31,7 +31,8 @@ from watchbell.storage.jsonl.survey import find_holder
 
 __all__ = ["Leftover", "LogFile", "encode_unit"]
 
-_TEMPORARY = "new-"
+_TEMPORARY = "new-0"
+_TEMPORARIES = "new-*"
 
 
 def encode_unit(path: Path, lines: bytes) -> bytes:
@@ -192,7 +193,7 @@ class LogFile:
         return self._descriptor
 
     def _publish(self, data: bytes, levels: int, require_free: Callable[[], None]) -> None:
-        temporary, descriptor = self._open_temporary()
+        temporary, descriptor = self._open_new(_TEMPORARY, os.O_RDWR | os.O_APPEND)
         self._descriptor = descriptor
         try:
             # Locked before it has its name, so that nobody can come first.
@@ -216,12 +217,12 @@ class LogFile:
             with contextlib.suppress(OSError):
                 self._files.unlink(temporary)
 
-    def _open_temporary(self) -> tuple[Path, int]:
+    def _open_new(self, name: str, flags: int) -> tuple[Path, int]:
+        """Open a new file beside the log, under that name or, if somebody has it, with a number behind it."""
         for number in itertools.count():
-            path = self._path.with_name(f"{_TEMPORARY}{number}")
+            path = self._path.with_name(f"{name}-{number}" if number else name)
             with contextlib.suppress(FileExistsError):
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-                return path, self._files.open(path, flags)
+                return path, self._files.open(path, flags | os.O_CREAT | os.O_EXCL)
         raise AssertionError("unreachable")
 
     def _load(self, now_ms: int) -> StoredLog:
@@ -235,7 +236,7 @@ class LogFile:
         # Whoever wrote last may have been killed before it could sync; what is read here counts as durable.
         self._files.fsync(descriptor)
         sync_names(self._files, self._path, LEVELS)
-        for leftover in self._path.parent.glob(f"{_TEMPORARY}*"):  # of a crash in the first write
+        for leftover in self._path.parent.glob(_TEMPORARIES):  # of a crash in the first write
             with contextlib.suppress(OSError):
                 self._files.unlink(leftover)
         if stored.torn is None:
@@ -254,7 +255,7 @@ class LogFile:
     def _set_aside(self, descriptor: int, torn: TornTail, now_ms: int) -> TornTail:
         """Copy the torn tail to a file of its own, then cut it off."""
         self._length = torn.offset
-        path, copy = self._open_side_file(now_ms)
+        path, copy = self._open_new(f"torn-{now_ms}", os.O_WRONLY)
         try:
             for offset in range(torn.offset, torn.offset + torn.length, READ_BYTES):
                 length = min(READ_BYTES, torn.offset + torn.length - offset)
@@ -270,13 +271,6 @@ class LogFile:
         self._files.truncate(descriptor, torn.offset)
         self._files.fsync(descriptor)
         return msgspec.structs.replace(torn, saved_as=str(path))
-
-    def _open_side_file(self, now_ms: int) -> tuple[Path, int]:
-        for number in itertools.count():
-            path = self._path.with_name(f"torn-{now_ms}-{number}" if number else f"torn-{now_ms}")
-            with contextlib.suppress(FileExistsError):
-                return path, self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        raise AssertionError("unreachable")
 
     def _check(self, descriptor: int, length: int) -> None:
         """Refuse to go on when the log is no longer this file, or no longer as it was left."""
