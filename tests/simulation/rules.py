@@ -17,7 +17,7 @@ from watchbell.agent.steps import Entry
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
-from watchbell.log.payloads import Aborted, Failed
+from watchbell.log.payloads import Aborted, Interrupted, Reason
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
@@ -51,9 +51,9 @@ _end_of_take_ups = _set(take_ups, "MAX_TAKE_UPS", 99)
 # Take up what was cut off in the middle of its answer, too.
 _text_settles = _set(take_ups, "_holds_text", lambda event: False)
 # Take up what a person cancelled, too.
-_cancel_settles = _set(Aborted, "is_loss", property(lambda self: True))
-_take_ups_after_a_failed_barrier = _set(Failed, "is_uncertainty", property(lambda self: False))
-_take_ups_after_disposal = _set(Aborted, "is_loss", property(lambda self: False))
+_cancel_settles = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
+_take_ups_after_a_failed_barrier = _set(Reason, "is_uncertainty", property(lambda self: False))
+_take_ups_after_disposal = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
 _retained_messages = _set(Retention, "holds", lambda self, message: False)
 _ear_for_idleness = _set(Owner, "_on_idle", lambda self: None)
 _ear_for_healing = _set(Agent, "storage_healed", lambda self: None)
