@@ -128,7 +128,7 @@ def test_what_is_overdue_in_it_is_delivered_once_and_what_lies_ahead_stays(home:
     assert [record.id for record in state.records] == kept
 
 
-def test_an_interrupted_turn_gets_its_closers_at_the_time_of_its_last_event(home: Path, name: str) -> None:
+def test_an_interrupted_turn_is_closed_at_the_time_of_its_last_event(home: Path, name: str) -> None:
     expected = EXPECTED[name]
     if not expected.get("openTurn"):
         return

@@ -26,7 +26,6 @@ from tests.performance.test_operation_counts import CountingFiles, count_tracked
 from tests.program import Program, ask, run, store
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
-from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft
 from watchbell.reminders.records import AtRecord, Change, Create, Delete, EveryRecord, draft_change
@@ -129,7 +128,7 @@ def costs_after(*drafts: Draft, appended: int = 0) -> dict[str, int]:
             agent = await program.host.agents.open("s")
             for _ in range(appended):
                 agent.session.append("watchbell/other", {})
-            await agent.sessions.flush(agent.session)
+            await agent.ctx.sessions.flush(agent.session)
             return await costs(agent, clock)
 
     return run(main)
@@ -237,28 +236,6 @@ def test_targets_of_ended_reminders_are_not_kept() -> None:
     with counted() as calls:
         assert state.earliest() is None
     assert calls.count < 1_000
-
-
-def test_an_agent_waits_for_one_target_only() -> None:
-    class NotingClock(SimulatedClock):
-        def __init__(self) -> None:
-            super().__init__()
-            self.timers: list[Timer] = []
-
-        def call_at(self, target_ms: int, callback: Callable[[], None]) -> Timer:
-            self.timers.append(super().call_at(target_ms, callback))
-            return self.timers[-1]
-
-    async def main(_: SimulatedClock) -> list[bool]:
-        clock = NotingClock()
-        async with Program(clock, plugins=[schedule.plugin()]) as program:
-            agent = await program.host.agents.create("s")
-            for number in range(5):
-                await ask(agent, "schedule_create", prompt="p", after_seconds=90_000 - number * 1_000)
-                await asyncio.sleep(0)
-            return [timer.is_pending for timer in clock.timers]
-
-    assert run(main) == [False, False, False, False, True]
 
 
 def test_sessions_are_synced_side_by_side(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from watchbell.errors import ScheduleLogError
@@ -17,7 +16,6 @@ from watchbell.instants import (
     MIN_INSTANT_MS,
     decode_instant,
     render_instant,
-    resolve_wall_time,
 )
 from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
@@ -298,75 +296,6 @@ def test_an_instant_is_written_as_datetime_writes_it(instant_ms: int) -> None:
     moment = EPOCH + timedelta(milliseconds=instant_ms)
     assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     assert decode_instant(text) == instant_ms
-
-
-# --- local times -----------------------------------------------------------------------------------------
-
-ZONE_NAMES = sorted(
-    name for name in (Path(ZONES.origin()) / "zones").read_text().split() if ZONES.find(name) is not None
-)
-
-
-def offset_ms(instant_ms: int, zone: tzinfo) -> int:
-    """Return a zone's offset at an instant: the direction of the library that is never ambiguous."""
-    local = (EPOCH + timedelta(milliseconds=instant_ms)).astimezone(zone)
-    return (local.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1) - instant_ms
-
-
-def oracle(wall_ms: int, zone: tzinfo) -> int | None:
-    """Find the earliest instant of a wall time by trying every offset in use within two days of it."""
-    around = range(wall_ms - 2 * DAY_MS, wall_ms + 2 * DAY_MS, DAY_MS // 4)
-    instants = (wall_ms - offset for offset in {offset_ms(instant, zone) for instant in around})
-    return min((each for each in instants if each + offset_ms(each, zone) == wall_ms), default=None)
-
-
-def changes_of_offset(zone: tzinfo, start_year: int, end_year: int) -> list[int]:
-    """Return the instants, to the second, at which a zone's offset changes."""
-    found: list[int] = []
-    week = 7 * DAY_MS
-    first = (start_year - 1970) * 365 * DAY_MS
-    for start in range(first, (end_year - 1970) * 366 * DAY_MS, week):
-        low, high = start, start + week
-        if offset_ms(low, zone) == offset_ms(high, zone):
-            continue
-        while high - low > 1000:
-            middle = (low + high) // 2000 * 1000
-            if offset_ms(middle, zone) == offset_ms(low, zone):
-                low = middle
-            else:
-                high = middle
-        found.append(high)
-    return found
-
-
-walls_ms = st.integers(0, 130 * 366 * DAY_MS)
-
-
-@settings(max_examples=2000)
-@given(st.sampled_from(ZONE_NAMES), walls_ms)
-def test_a_wall_time_resolves_as_trying_every_offset_does(name: str, wall_ms: int) -> None:
-    zone = ZONES.find(name)
-    assert zone is not None
-    assert resolve_wall_time(wall_ms, zone) == oracle(wall_ms, zone)
-
-
-@settings(max_examples=150)
-@given(st.sampled_from(ZONE_NAMES), st.integers(1970, 2097), st.data())
-def test_a_wall_time_near_a_change_of_offset_resolves_as_trying_every_offset_does(
-    name: str, year: int, data: st.DataObject
-) -> None:
-    zone = ZONES.find(name)
-    assert zone is not None
-    transitions = changes_of_offset(zone, year, year + 1)
-    assume(transitions)
-    transition = data.draw(st.sampled_from(transitions))
-    before, after = offset_ms(transition - 1000, zone), offset_ms(transition, zone)
-    edges = sorted({transition + before, transition + after})
-    for wall_ms in (
-        *(edge + step for edge in edges for step in (-1000, -1, 0, 1, 1000, 30 * 60_000)),
-        sum(edges) // len(edges),
-    ):
-        assert resolve_wall_time(wall_ms, zone) == oracle(wall_ms, zone)
 
 
 # --- calls -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from watchbell.zones import ZoneTable
 
 ZONES = ZoneTable()
 ROOT = Path(ZONES.origin())
-NAMES = sorted(name for name in (ROOT / "zones").read_text().split() if "/" in name)
+NAMES = [name for name in (ROOT / "zones").read_text().split() if ZONES.find(name) is not None]
 FROM_MS, TO_MS = 0, 4_133_980_799_999  # 1970 to 2100
 
 
@@ -48,7 +48,7 @@ def test_a_local_time_near_a_transition_resolves_as_the_transitions_say(
     check(name, (second + before) * 1000 + away_ms)
 
 
-def test_the_edges_of_every_transition_of_every_zone_resolve_as_the_transitions_say() -> None:
+def test_edges_of_every_zones_transitions_resolve_as_those_say() -> None:
     for name in NAMES:
         found = transitions_of(name)
         recent = [pair for pair in found if 1_700_000_000 <= pair[0] <= 1_900_000_000]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.simulation.record import Create
+from tests.judge.evidence import Create
 from watchbell.errors import SessionError, WatchbellError
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
@@ -47,7 +47,7 @@ class Actions:
         if plan.has_steps:
             kinds += [self._set_clock] * 2 + [self._suspend]
         for _ in range(self._random.randint(1, 14)):
-            agents = [agent for agent in self._adversary.host.agents.live if not agent.is_closing]
+            agents = [agent for agent in self._adversary.host.agents.live if agent.phase != "closed"]
             if agents:
                 self._random.choice(kinds)(self._random.choice(agents))
             await asyncio.sleep(self._random.choice((0, 0, 0.05, 2, 2, 15)) * self._random.random())
@@ -96,9 +96,7 @@ class Actions:
 
     async def _run_create(self, agent: Agent, prompt: str, arguments: dict[str, Any]) -> None:
         outcome: dict[str, Any] | None = await self._call(agent, "schedule_create", arguments)
-        made = self._record.creates[prompt]
-        made.aborted = outcome is None
-        made.answer = outcome
+        self._record.creates[prompt].answer = outcome
         if outcome is not None and "scheduledAt" in outcome and self._random.random() < 0.3:
             self._plan_trouble(agent, outcome["id"], outcome["scheduledAt"])
 
@@ -121,7 +119,7 @@ class Actions:
         asyncio.get_running_loop().call_later(max(0.0, wait - earlier), self._if_live, agent, happen)
 
     def _if_live(self, agent: Agent, happen: Callable[[Agent], None]) -> None:
-        if not agent.is_closing:
+        if agent.phase != "closed":
             happen(agent)
 
     def _delete(self, agent: Agent) -> None:
@@ -160,7 +158,7 @@ class Actions:
 
     def _inject(self, agent: Agent) -> None:
         with suppress(WatchbellError):
-            self._record.quiet_ids.add(agent.inject("by the way").id)
+            self._record.quiet_ids.add(agent.steer("by the way", wake=False).id)
 
     def _cancel(self, agent: Agent) -> None:
         self._record.cancels.append((agent.id, self._adversary.machine.elapsed_seconds))

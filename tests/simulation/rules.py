@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from watchbell.agent import opening, take_ups
-from watchbell.agent.agent import Agent, Reservation
-from watchbell.agent.inbox import Inbox
-from watchbell.agent.retention import Retention
-from watchbell.agent.steps import Entry
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core, Reservation
+from watchbell.agent.inbox import Inbox, Retention
+from watchbell.agent.steps import StepAssembler
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
@@ -40,43 +40,29 @@ class Rule(NamedTuple):
     seed: int
 
 
-def _closers(patch: Patch) -> None:
-    patch.setattr(opening, "close_open_turn", lambda log: [])
+def _set(target: object, name: str, value: object) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(target, name, value)
 
 
-def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self, **_: [])
+_closers = _set(opening, "close_open_turn", lambda log: [])
+_returned_messages = _set(Inbox, "returned", lambda self, **_: [])
+_take_ups = _set(TakeUps, "due", lambda self: None)
+_end_of_take_ups = _set(take_ups, "MAX_TAKE_UPS", 99)
+# Take up what was cut off in the middle of its answer, too.
+_text_settles = _set(take_ups, "_holds_text", lambda event: False)
+# Take up what a person cancelled, too.
+_cancel_settles = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
+_take_ups_after_a_failed_barrier = _set(Reason, "is_uncertainty", property(lambda self: False))
+_take_ups_after_disposal = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
+_retained_messages = _set(Retention, "holds", lambda self, message: False)
+_ear_for_idleness = _set(Owner, "on_idle", lambda self: None)
+_ear_for_healing = _set(Core, "storage_healed", lambda self: None)
+_fork_point = _set(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _keyed_dispatches(patch: Patch) -> None:
     plugin_module = importlib.import_module("watchbell.schedule.plugin")
     patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
-
-
-def _take_ups(patch: Patch) -> None:
-    patch.setattr(TakeUps, "due", lambda self: None)
-
-
-def _end_of_take_ups(patch: Patch) -> None:
-    patch.setattr(take_ups, "MAX_TAKE_UPS", 99)
-
-
-def _text_settles(patch: Patch) -> None:
-    """Take up what was cut off in the middle of its answer, too."""
-    patch.setattr(take_ups, "_holds_text", lambda event: False)
-
-
-def _cancel_settles(patch: Patch) -> None:
-    """Take up what a person cancelled, too."""
-    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
-
-
-def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
-    patch.setattr(Reason, "is_uncertainty", property(lambda self: False))
-
-
-def _take_ups_after_disposal(patch: Patch) -> None:
-    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
 
 
 def _who_ended_a_turn(patch: Patch) -> None:
@@ -87,10 +73,6 @@ def _who_ended_a_turn(patch: Patch) -> None:
         cancel(self, "disposed")
 
     patch.setattr(Turn, "cancel", cancel_namelessly)
-
-
-def _retained_messages(patch: Patch) -> None:
-    patch.setattr(Retention, "holds", lambda self, message: False)
 
 
 def _one_batch_for_message_and_dispatch(patch: Patch) -> None:
@@ -182,7 +164,9 @@ def _clock_that_is_read_anew(patch: Patch) -> None:
     patch.setattr(
         Owner,
         "__init__",
-        lambda self, agent, transactions, clock: init(self, agent, transactions, OnwardClock(clock)),
+        lambda self, agent, transactions, clock: init(
+            self, agent, transactions, cast("Any", OnwardClock(clock))
+        ),
     )
 
 
@@ -191,7 +175,7 @@ def _claim_of_the_idle_agent(patch: Patch) -> None:
         def release(self) -> None:
             pass
 
-    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self))
+    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self._core))
 
 
 def _one_queue_for_transactions(patch: Patch) -> None:
@@ -207,7 +191,7 @@ def _one_queue_for_transactions(patch: Patch) -> None:
 
     def make(self: Transactions, *args: Any, **named: Any) -> None:
         init(self, *args, **named)
-        self._slot = NoLock()  # type: ignore[assignment]
+        self._slot = NoLock()  # pyright: ignore[reportAttributeAccessIssue]
 
     patch.setattr(Transactions, "__init__", make)
 
@@ -246,40 +230,28 @@ def _second_look_at_the_clock(patch: Patch) -> None:
     patch.setattr(SimulatedClock, "__init__", make)
 
 
-def _ear_for_idleness(patch: Patch) -> None:
-    patch.setattr(Owner, "_on_idle", lambda self: None)
-
-
-def _ear_for_healing(patch: Patch) -> None:
-    patch.setattr(Agent, "storage_healed", lambda self: None)
-
-
-def _fork_point(patch: Patch) -> None:
-    patch.setattr(SessionHeader, "owned_from", property(lambda self: 0))
-
-
 def _start_of_the_driver(patch: Patch) -> None:
     """Wait for somebody to type."""
 
-    def start(self: Agent) -> None:
-        self._started = True
+    def open_silently(self: Core) -> None:
+        self._is_open = True
 
-    patch.setattr(Agent, "start", start)
+    patch.setattr(Core, "open", open_silently)
 
 
 def _claim_and_entry_in_one(patch: Patch) -> None:
     """Claim the messages before the step is assembled."""
-    assemble = Entry.assemble
+    assemble = StepAssembler.assemble
 
-    async def claim_first(self: Entry, *, opens_turn: bool) -> Any:
+    async def claim_first(self: StepAssembler, *, opens_turn: bool) -> Any:
         ids = [message.id for message in self.pending(opens_turn=opens_turn)]
         plan = await assemble(self, opens_turn=opens_turn)
-        self._session.append_batch(self._agent.inbox.remove(ids))
+        self._core.session.append_batch(self._core.inbox.remove(ids))
         await asyncio.sleep(0)
         return plan
 
-    patch.setattr(Entry, "assemble", claim_first)
-    patch.setattr(Entry, "is_current", lambda self, plan: True)
+    patch.setattr(StepAssembler, "assemble", claim_first)
+    patch.setattr(StepAssembler, "is_current", lambda self, plan: True)
 
 
 def _sync_before_the_answer(patch: Patch) -> None:
