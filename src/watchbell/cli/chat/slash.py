@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from watchbell.cli.chat.conversation import Piece
-from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.console.times import render_moment, render_span
+from watchbell.cli.stored import find_free_id
 from watchbell.errors import ScheduleLogError
+from watchbell.log.messages import ToolResultBlock
+from watchbell.log.payloads import ToolCallEvent
+from watchbell.log.surface import surface_message
+from watchbell.log.turns import last_turn
 from watchbell.log.values import encode_json
+from watchbell.reminders.records import EveryRecord
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "SLASH", "run_command"]
 
 SLASH = "/"
+_CALLS = frozenset({"tool/call", "tool/result"})
 
 
 async def run_command(talk: Talk, line: str) -> None:
@@ -47,21 +52,19 @@ async def _help(talk: Talk, rest: str) -> None:
 
 
 async def _reminders(talk: Talk, rest: str) -> None:
-    clock = talk.agent.ctx.clock
-    pending = PendingReminders(talk.agent, clock, talk.program.zone)
     try:
-        records = pending.records()
+        records = talk.pending.records()
     except ScheduleLogError as error:
         talk.show(Piece("failure", str(error)))
         return
     if not records:
         note(talk, "No reminders pending.")
     for record in records:
-        left = (record.target_ms - clock.now_ms()) // 1000
+        left = (record.target_ms - talk.agent.ctx.clock.now_ms()) // 1000
         when = f"in {render_span(left)}" if left >= 0 else f"{render_span(-left)} overdue"
-        seconds = getattr(record, "every_seconds", None)
-        every = "" if seconds is None else f", then every {render_span(seconds)}"
-        note(talk, f"{record.id}, {when}{every}: {record.prompt}")
+        if isinstance(record, EveryRecord):
+            when += f", then every {render_span(record.every_seconds)}"
+        note(talk, f"{record.id}, {when}: {record.prompt}")
         note(talk, f"  {render_moment(record.target_ms, talk.program.zone)}")
 
 
@@ -83,7 +86,7 @@ async def _cancel(talk: Talk, rest: str) -> None:
 
 
 async def _sessions(talk: Talk, rest: str) -> None:
-    stored = [ref.session_id for ref in await talk.agent.sessions.list()]
+    stored = await _list(talk)
     for name in stored if talk.agent.id in stored else [talk.agent.id, *stored]:
         note(talk, f"{name} (this one)" if name == talk.agent.id else name)
     note(talk, "`watchbell chat ID` opens one.")
@@ -97,17 +100,15 @@ async def _fork(talk: Talk, rest: str) -> None:
     if not len(agent.session.events):
         note(talk, "There is nothing to fork yet.")
         return
-    name = rest or await _free_name(talk, f"{agent.id}-fork")
-    pending = PendingReminders(agent, agent.ctx.clock, talk.program.zone).describe()
+    name = rest or find_free_id(f"{agent.id}-fork", await _list(talk))
+    pending = talk.pending.describe()
     await talk.move(await agent.ctx.agents.fork(agent, name))
     note(talk, f"Now in session {name}, with the conversation so far and no reminders.")
     note(talk, f"Session {agent.id} is closed. {pending}")
 
 
-async def _free_name(talk: Talk, base: str) -> str:
-    taken = {ref.session_id for ref in await talk.agent.sessions.list()}
-    names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in taken)
+async def _list(talk: Talk) -> list[str]:
+    return [ref.session_id for ref in await talk.agent.sessions.list()]
 
 
 async def _stop(talk: Talk, rest: str) -> None:
@@ -119,15 +120,16 @@ async def _stop(talk: Talk, rest: str) -> None:
 
 async def _calls(talk: Talk, rest: str) -> None:
     events = talk.agent.session.events
-    start = next((event.seq for event in events.select_back(frozenset({"turn/start"}))), 0)
-    found = False
-    for event in events.select(frozenset({"tool/call", "tool/result"}), start):
-        found = True
+    turn = last_turn(events)
+    found = list(events.select(_CALLS, 0 if turn is None else turn[0]))
+    for event in found:
         if event.type == "tool/call":
-            note(talk, f"{event.data['name']} {event.data['arguments']}")
+            call = event.decode(ToolCallEvent)
+            note(talk, f"{call.name} {call.arguments}")
         else:
-            for block in event.data["message"]["content"]:
-                note(talk, "  -> " + "".join(part.get("text", "") for part in block["content"]))
+            for block in surface_message(event).content:
+                if isinstance(block, ToolResultBlock):
+                    note(talk, "  -> " + "".join(part.text for part in block.content))
     if not found:
         note(talk, "The last turn called no tool.")
 

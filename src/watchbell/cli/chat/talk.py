@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from watchbell.cli.chat.conversation import Conversation, Piece
+from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.chat.slash import SLASH, run_command
 from watchbell.errors import WatchbellError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from watchbell.agent.agent import Agent
     from watchbell.cli.program import Program
-    from watchbell.log.event import Event
 
 __all__ = ["Talk"]
 
 
 class Talk:
     """Shows what a live session's events say, from its construction on, and takes what is typed.
+
+    Attributes:
+        agent: With whom it goes on.
+        pending: That agent's reminders.
 
     Args:
         agent: With whom it begins.
@@ -30,8 +34,7 @@ class Talk:
     def __init__(self, agent: Agent, program: Program, show: Callable[[Piece], None]) -> None:
         self.program = program
         self.show = show
-        self.agent = agent
-        self._stop = self._listen()
+        self._follow(agent)
 
     async def take(self, text: str) -> None:
         """Say a text, or run the command that it is; blank text does nothing.
@@ -51,16 +54,13 @@ class Talk:
 
     async def move(self, agent: Agent) -> None:
         """Go on with another agent; the one before is closed, with everything stored."""
-        left, self.agent = self.agent, agent
+        left = self.agent
         self._stop()
-        self._stop = self._listen()
+        self._follow(agent)
         await left.aclose()
 
-    def _listen(self) -> Callable[[], None]:
-        conversation = Conversation(self.program.zone, self.agent.session.events)
-
-        def on_events(events: Sequence[Event]) -> None:
-            for piece in conversation.read(events):
-                self.show(piece)
-
-        return self.agent.session.observe(on_events)
+    def _follow(self, agent: Agent) -> None:
+        zone, session = self.program.zone, agent.session
+        self.agent = agent
+        self.pending = PendingReminders(agent, zone)
+        self._stop = Conversation(zone, session.events).watch(session, self.show)

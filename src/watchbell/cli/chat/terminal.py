@@ -47,6 +47,9 @@ class ChatTerminal:
 
     It shows what is appended from its construction on.
 
+    Attributes:
+        talk: How the talk stands.
+
     Args:
         agent: The agent.
         program: Who types, and in which zone times are told.
@@ -59,7 +62,7 @@ class ChatTerminal:
     ) -> None:
         self._unfinished = ""
         self._frame: Frame | None = None
-        self._talk = Talk(agent, program, self._show)
+        self.talk = Talk(agent, program, self._show)
         self._prompt: PromptSession[str] = PromptSession(
             self._message,
             key_bindings=self._bind_keys(),
@@ -75,16 +78,16 @@ class ChatTerminal:
             if isinstance(content, BufferControl) and content.buffer is self._prompt.default_buffer:
                 window.height = self._draft_height
 
-    async def talk(self) -> Agent:
-        """Take each line that is entered, until Ctrl-D; return with whom the talk ended."""
+    async def run(self) -> None:
+        """Take each line that is entered, until Ctrl-D."""
         with patch_stdout(raw=True):  # raw: our own colour passes, and stored text was made safe
             while True:
                 try:
                     # Signals are the program's own business; Ctrl-C is a key here.
                     line = await self._prompt.prompt_async(handle_sigint=False, set_exception_handler=False)
                 except EOFError:
-                    return self._talk.agent
-                await self._talk.take(line)
+                    return
+                await self.talk.take(line)
 
     def _message(self) -> StyleAndTextTuples:
         """Return what stands before the line being typed: the unfinished answer, in its rows.
@@ -146,7 +149,7 @@ class ChatTerminal:
 
         @keys.add("c-c", eager=True, filter=~is_searching)  # else it ends the search
         def _(event: KeyPressEvent) -> None:
-            agent = self._talk.agent
+            agent = self.talk.agent
             if agent.phase == "turn":
                 agent.cancel()
             elif event.current_buffer.text:

@@ -16,9 +16,9 @@ from watchbell.agent.inbox import Inbox
 from watchbell.agent.opening import plan_opening
 from watchbell.agent.registry import place_damage
 from watchbell.agent.retention import Retention
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json
-from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
 from watchbell.clock import SystemClock, WallClock
 from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
@@ -170,7 +170,7 @@ def decode_clock(text: str) -> Clock:
 
 @guarded
 def call(
-    session: SessionArgument,
+    session: options.Session,
     tool: Annotated[str, typer.Argument(help=f"One of {', '.join(TOOL_NAMES)}.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[ARGS]", help="The arguments, a JSON object; - reads them from stdin.")
@@ -180,8 +180,8 @@ def call(
         typer.Option(metavar="INSTANT", help="Set the clock for this call, as in 2027-06-01T09:00:00Z."),
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Make the session if there is none.")] = False,
-    config: ConfigOption = None,
-    home: GivenHomeOption = None,
+    config: options.Config = None,
+    home: options.GivenHome = None,
 ) -> int:
     """Call a Schedule tool as a model would, outside any turn, and print the value that it answers.
 
@@ -194,7 +194,7 @@ def call(
         wall_clock = SystemClock() if clock is None else decode_clock(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from None
-    settings = find_settings(home, config).settings
+    settings = options.find_settings(home, config).settings
     text = decode_argument_text(_read_arguments(arguments))
     _print(asyncio.run(_call_stored(settings, session, tool, text, wall_clock, create=create)))
     return 0
