@@ -27,8 +27,8 @@ from watchbell.log.payloads import (
     TakeUp,
     ToolCallEvent,
     TurnEnd,
+    surface_message,
 )
-from watchbell.log.surface import surface_message
 from watchbell.offline._sentences import DueReminder, decode_frame
 from watchbell.reminders.framing import PLUGIN_NAME
 

@@ -11,8 +11,7 @@ from watchbell.cli.console.times import render_moment, render_span
 from watchbell.cli.stored import find_free_id
 from watchbell.errors import ScheduleLogError
 from watchbell.log.messages import ToolResultBlock
-from watchbell.log.payloads import ToolCallEvent
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import ToolCallEvent, surface_message
 from watchbell.log.turns import last_turn
 from watchbell.log.values import encode_json
 from watchbell.reminders.records import EveryRecord

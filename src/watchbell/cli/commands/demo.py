@@ -37,7 +37,7 @@ from watchbell.cli.stored import find_free_id, open_store
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.offline.model import OfflineModel
 from watchbell.reminders.records import Dispatch, decode_change
 

@@ -21,8 +21,16 @@ from watchbell.errors import LogError, ScheduleLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Event
 from watchbell.log.messages import ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import Aborted, Failed, Splice, StepMark, ToolCallEvent, TurnEnd, TurnStart
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import (
+    Aborted,
+    Failed,
+    Splice,
+    StepMark,
+    ToolCallEvent,
+    TurnEnd,
+    TurnStart,
+    surface_message,
+)
 from watchbell.reminders.records import Create, Delete, Dispatch, decode_change, render_record
 from watchbell.storage.jsonl.tail import LogTail
 
