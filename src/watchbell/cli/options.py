@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
 
 from watchbell.cli.completion import complete_session
 from watchbell.errors import SettingsError
-from watchbell.host.settings import DEFAULT_HOME, load_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from watchbell.host.settings import Effective
+from watchbell.host.settings import DEFAULT_HOME, Effective, load_settings
 
 __all__ = [
     "DEFAULT_HOME",

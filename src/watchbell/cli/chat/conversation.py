@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -31,9 +31,7 @@ from watchbell.log.payloads import (
 )
 from watchbell.offline._sentences import DueReminder, decode_frame
 from watchbell.reminders.framing import PLUGIN_NAME
-
-if TYPE_CHECKING:
-    from watchbell.sessions.session import Session
+from watchbell.sessions.session import Session
 
 __all__ = [
     "ENDS",

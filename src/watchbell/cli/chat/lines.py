@@ -10,16 +10,13 @@ import os
 import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
+from watchbell.agent.agent import Agent
 from watchbell.cli.chat.conversation import ENDS, Outlet, Piece, Printer
 from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import print_answer
 from watchbell.cli.console.signals import on_interrupt
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.cli.program import Program
+from watchbell.cli.program import Program
 
 __all__ = ["talk_in_lines"]
 

@@ -7,7 +7,6 @@ printed for good once it is whole. So neither ever damages the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -23,16 +22,13 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import CompleteStyle
 from rich.cells import chop_cells
 
+from watchbell.agent.agent import Agent
 from watchbell.cli.chat.conversation import Piece, print_piece
 from watchbell.cli.chat.history import ChatHistory
 from watchbell.cli.chat.notice import Frame
-from watchbell.cli.chat.slash import COMMANDS
 from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import escape, print_line
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.cli.program import Program
+from watchbell.cli.program import Program
 
 __all__ = ["ChatTerminal"]
 
@@ -171,4 +167,4 @@ class _Commands(Completer):
         """Return the commands that begin with what stands before the cursor."""
         typed = document.text_before_cursor
         if typed.startswith("/"):
-            yield from (Completion(name, -len(typed)) for name in COMMANDS if name.startswith(typed))
+            yield from (Completion(name, -len(typed)) for name in Talk.commands if name.startswith(typed))

@@ -7,8 +7,9 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +20,10 @@ from watchbell.agent.retention import Retention
 from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json
-from watchbell.clock import SystemClock, WallClock
+from watchbell.clock import Clock, SystemClock, WallClock
 from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
+from watchbell.host.settings import Settings
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_offset_time
 from watchbell.log.values import encode_json
 from watchbell.reminders.framing import PLUGIN_NAME
@@ -30,19 +32,12 @@ from watchbell.reminders.shapes import error_value
 from watchbell.schedule.tools import TOOL_NAMES, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.live import Sessions
+from watchbell.sessions.session import Session
+from watchbell.storage.base import SessionPersistence
 from watchbell.storage.jsonl.store import JsonlStorage
-from watchbell.tools.definition import AbortSignal, ToolExecution
+from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 from watchbell.tools.registry import ToolRegistry
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.clock import Clock
-    from watchbell.host.settings import Settings
-    from watchbell.sessions.session import Session
-    from watchbell.storage.base import SessionPersistence
-    from watchbell.tools.definition import Tool
 
 __all__ = ["call", "call_tool", "decode_argument_text", "decode_clock"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from watchbell.agent.agent import Agent
 from watchbell.cli import options
 from watchbell.cli.chat.conversation import history, print_piece
 from watchbell.cli.chat.lines import talk_in_lines
@@ -17,9 +18,6 @@ from watchbell.cli.console.output import is_dumb, print_line
 from watchbell.cli.console.progress import progress
 from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.program import Program
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
 
 __all__ = ["chat", "show_beginning"]
 

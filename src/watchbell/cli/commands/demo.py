@@ -10,9 +10,11 @@ import asyncio
 import shlex
 import sys
 import tempfile
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import typer
@@ -37,18 +39,13 @@ from watchbell.cli.stored import find_free_id, open_store
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
+from watchbell.log.chunks import Chunk
+from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import surface_message
+from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel
 from watchbell.reminders.records import Dispatch, decode_change
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncGenerator, Awaitable
-
-    from watchbell.log.chunks import Chunk
-    from watchbell.log.eventlog import EventLog
-    from watchbell.models.base import ModelRequest
-    from watchbell.storage.base import StoredLog
+from watchbell.storage.base import StoredLog
 
 __all__ = ["demo", "demo_host"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,6 +21,7 @@ from watchbell.cli.stored import read_log_of
 from watchbell.errors import LogError, ScheduleLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import ToolCallBlock, ToolResultBlock
 from watchbell.log.payloads import (
     Aborted,
@@ -33,11 +35,6 @@ from watchbell.log.payloads import (
 )
 from watchbell.reminders.records import Create, Delete, Dispatch, decode_change, render_record
 from watchbell.storage.jsonl.tail import LogTail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["log", "summarize"]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from datetime import tzinfo
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -21,17 +23,11 @@ from watchbell.cli.console.output import (
 from watchbell.cli.console.timeline import BLOCKS, Coming, draw_timeline
 from watchbell.cli.console.times import render_local
 from watchbell.cli.local_zone import choose_zone
-from watchbell.cli.stored import read_every, read_one
+from watchbell.cli.stored import Reading, read_every, read_one
 from watchbell.clock import wall_ms
 from watchbell.reminders.records import EveryRecord, Record
 from watchbell.reminders.state import render_view
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-    from pathlib import Path
-
-    from watchbell.cli.stored import Reading
 
 __all__ = ["reminders"]
 

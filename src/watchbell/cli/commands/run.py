@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 import typer
@@ -17,11 +17,9 @@ from watchbell.cli.console.output import print_error, print_json, print_line
 from watchbell.cli.console.progress import progress
 from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.program import Program
+from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import Completed, MaxTokens, Reason
 from watchbell.log.projection import AnswerRow, EnteredMessageRow, Projection, Reader, TurnEndRow
-
-if TYPE_CHECKING:
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["run"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
@@ -11,14 +11,9 @@ from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json, print_line, print_table, shorten
 from watchbell.cli.console.times import render_local, render_utc
-from watchbell.cli.stored import read_every
+from watchbell.cli.stored import Reading, read_every
 from watchbell.clock import wall_ms
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchbell.cli.stored import Reading
-    from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.state import ScheduleState
 
 __all__ = ["sessions"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import typer
@@ -15,15 +16,10 @@ import typer
 from watchbell.cli.options import find_settings
 from watchbell.errors import SettingsError, ZoneDataError
 from watchbell.host._settings_file import read_config
-from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, build_model, expand_user
+from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, Settings, build_model, expand_user
 from watchbell.storage.jsonl.layout import LOG_NAMES, find_logs_below, sessions_root
 from watchbell.storage.jsonl.survey import file_mode, find_strays
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from watchbell.host.settings import Settings
 
 __all__ = [
     "Finding",
