@@ -14,7 +14,7 @@ from watchbell.cli.console.progress import progress
 from watchbell.errors import LogError, PersistenceError, ScheduleLogError, SessionNotFoundError
 from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import SessionRef, StoredLog
-from watchbell.storage.jsonl.layout import is_project_directory, unescape_session_id
+from watchbell.storage.jsonl.layout import Compression, is_project_directory, unescape_session_id
 from watchbell.storage.jsonl.store import JsonlStorage
 
 __all__ = ["Reading", "find_free_id", "fold_reminders", "open_store", "read_every", "read_log_of", "read_one"]
@@ -51,9 +51,9 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_store(home: Path) -> AsyncGenerator[JsonlStorage]:
-    """Give the store of a home, for reading; one that is not there holds nothing."""
-    store = JsonlStorage(home)
+async def open_store(home: Path, compression: Compression = "zstd") -> AsyncGenerator[JsonlStorage]:
+    """Give the store of a home; one that is not there holds nothing. New logs are stored as told."""
+    store = JsonlStorage(home, compression=compression)
     try:
         yield store
     finally:

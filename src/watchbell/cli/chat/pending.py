@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentIdle
 from watchbell.cli.console.times import render_moment
 from watchbell.errors import ScheduleLogError
 from watchbell.reminders.records import EveryRecord, Record
@@ -89,7 +90,7 @@ class PendingReminders:
         changed = asyncio.Event()
         stops = [
             self._agent.session.observe(lambda _: changed.set()),
-            self._agent.on_idle(changed.set),
+            self._agent.ctx.on(AgentIdle, lambda _: changed.set()),
         ]
         try:
             while True:

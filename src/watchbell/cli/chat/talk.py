@@ -139,7 +139,7 @@ class Talk:
             self._note("No answer is coming.")
 
     async def _list_ids(self) -> list[str]:
-        return [ref.session_id for ref in await self.agent.sessions.list()]
+        return [ref.session_id for ref in await self.agent.ctx.sessions.list()]
 
     async def _sessions(self, rest: str) -> None:
         stored, own = await self._list_ids(), self.agent.id
