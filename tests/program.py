@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from tests.judge.book import Book
 from watchbell.agent.agent import Agent
+from watchbell.agent.inbox import Inbox
 from watchbell.context import Plugin
 from watchbell.errors import PersistenceError
 from watchbell.host import Host
@@ -128,14 +129,14 @@ class Program:
         disk: MemoryDisk | None = None,
         plugins: Sequence[Plugin] = (),
         tools: Sequence[Tool] = (),
-        system: str | None = None,
         delay_seconds: float = 0,
+        **options: Any,
     ) -> None:
         self.disk = MemoryDisk() if disk is None else disk
         self.store = FaultyPersistence(MemoryStorage(self.disk))
         self.model = ScriptedModel(script, delay_seconds=delay_seconds)
         self.host = Host(
-            storage=self.store, model=self.model, plugins=plugins, tools=tools, system=system, clock=clock
+            storage=self.store, model=self.model, plugins=plugins, tools=tools, clock=clock, **options
         )
 
     async def __aenter__(self) -> Self:
@@ -150,6 +151,11 @@ class Program:
         self.disk.crash()
         with contextlib.suppress(PersistenceError):
             await self.host.aclose()
+
+
+def inbox(agent: Agent) -> Inbox:
+    """Fold what waits for an agent."""
+    return Inbox(agent.session.header.owned_from).advance(agent.session.events)
 
 
 def store(disk: MemoryDisk, *drafts: Draft, seed_length: int | None = None) -> None:

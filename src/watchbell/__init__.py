@@ -21,8 +21,9 @@ asyncio.run(main())
 from importlib.metadata import version
 
 from watchbell import schedule
-from watchbell.agent.agent import Agent, Reservation
+from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
+from watchbell.agent.core import Reservation
 from watchbell.agent.registry import AgentRegistry
 from watchbell.agent.runner import TurnRecorder, TurnRunner
 from watchbell.clock import Clock, SystemClock

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.scene import on_agent
 from tests.program import (
     Program,
     add,
@@ -20,9 +21,9 @@ from tests.program import (
     run,
     texts,
 )
+from watchbell.agent.agent import Agent
 from watchbell.errors import ModelError
 from watchbell.log.chunks import BlockEnd, BlockStart, Finish, FinishReason, TextDelta, ToolCallDelta
-from watchbell.log.event import Event
 from watchbell.log.messages import TextBlock, ToolCallBlock
 from watchbell.models.base import ModelRequest
 from watchbell.testing import SimulatedClock, call, fail, say
@@ -35,18 +36,14 @@ async def broken() -> None:
     raise RuntimeError("secret of the inside")
 
 
-def test_calls_run_side_by_side_and_their_results_enter_in_the_order_of_the_calls() -> None:
-    calls = [call("add", {"a": n, "b": 0}, id=f"c{n}") for n in (30, 10, 20)]
-
-    async def main(clock: SimulatedClock) -> list[Event]:
-        async with Program(clock, [calls, "done"], tools=[add]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await agent.when_idle()
-            assert clock.iso() == "2026-12-01T00:00:30.000Z"
-            return list(agent.session.events)
-
-    events = run(main)
+@on_agent([[call("add", {"a": n, "b": 0}, id=f"c{n}") for n in (30, 10, 20)], "done"], tools=[add])
+async def test_calls_run_side_by_side_and_results_enter_in_their_order(
+    clock: SimulatedClock, agent: Agent
+) -> None:
+    agent.followup("go")
+    await agent.when_idle()
+    assert clock.iso() == "2026-12-01T00:00:30.000Z"
+    events = agent.session.events
     assert results(events) == [("c30", "30"), ("c10", "10"), ("c20", "20")]
     cited = {
         event.data["message"]["source"]["callId"]: event for event in events if event.type == "tool/result"
@@ -135,7 +132,10 @@ def test_calls_of_an_answer_that_failed_do_not_stand_in_the_conversation() -> No
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_answer_cut_at_its_length_runs_only_calls_that_came_whole(whole: bool) -> None:
+@on_agent(tools=[add])
+async def test_an_answer_cut_at_its_length_runs_only_calls_that_came_whole(
+    program: Program, agent: Agent, whole: bool
+) -> None:
     async def cut(_: ModelRequest) -> Any:
         yield BlockStart(0, "text")
         yield TextDelta(0, "so")
@@ -145,36 +145,25 @@ def test_an_answer_cut_at_its_length_runs_only_calls_that_came_whole(whole: bool
             yield BlockEnd(1, ToolCallBlock("c", "add", '{"a":6,"b":0}'))
         yield Finish(FinishReason("max-tokens"))
 
-    async def main(clock: SimulatedClock) -> list[Event]:
-        async with Program(clock, tools=[add]) as program:
-            agent = await program.host.agents.create("s")
-            stream, program.model.stream = program.model.stream, cut  # type: ignore[method-assign]
-            agent.followup("go")
-            await asyncio.sleep(1)
-            program.model.stream = stream  # type: ignore[method-assign]
-            await agent.when_idle()
-            return list(agent.session.events)
-
-    events = run(main)
-    require_valid(events)
-    assert results(events) == ([("c", "6")] if whole else [])
-    assert reason_kinds(events) == (["completed"] if whole else ["max-tokens"])
+    stream, program.model.stream = program.model.stream, cut  # type: ignore[method-assign]
+    agent.followup("go")
+    await asyncio.sleep(1)
+    program.model.stream = stream  # type: ignore[method-assign]
+    await agent.when_idle()
+    assert results(agent.session.events) == ([("c", "6")] if whole else [])
+    assert reason_kinds(agent.session.events) == (["completed"] if whole else ["max-tokens"])
 
 
-def test_a_stream_that_ends_without_saying_why_is_an_error() -> None:
+@on_agent()
+async def test_a_stream_that_ends_without_saying_why_is_an_error(program: Program, agent: Agent) -> None:
     async def cut(_: ModelRequest) -> Any:
         yield TextDelta(0, "so")
 
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            program.model.stream = cut  # type: ignore[method-assign]
-            agent.followup("go")
-            await agent.when_idle()
-            assert reasons(agent.session.events)[0]["error"]["code"] == "CUT_STREAM"
-            assert texts(agent) == ["go", "so"]
-
-    run(main)
+    program.model.stream = cut  # type: ignore[method-assign]
+    agent.followup("go")
+    await agent.when_idle()
+    assert reasons(agent.session.events)[0]["error"]["code"] == "CUT_STREAM"
+    assert texts(agent) == ["go", "so"]
 
 
 def test_an_empty_answer_completes_the_turn() -> None:
@@ -184,21 +173,17 @@ def test_an_empty_answer_completes_the_turn() -> None:
     assert first.data["message"]["content"] == []
 
 
-def test_a_failure_inside_the_program_ends_the_turn_and_the_next_one_works() -> None:
+@on_agent(logs_errors=True)
+async def test_a_failure_inside_ends_the_turn_and_the_next_one_works(program: Program, agent: Agent) -> None:
     async def odd(_: ModelRequest) -> Any:
         yield TextDelta(0, "so")
         raise ZeroDivisionError
 
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            stream, program.model.stream = program.model.stream, odd  # type: ignore[method-assign]
-            agent.followup("go")
-            await agent.when_idle()
-            assert reasons(agent.session.events)[0]["error"]["code"] == "INTERNAL_ERROR"
-            program.model.stream = stream  # type: ignore[method-assign]
-            agent.followup("again")
-            await agent.when_idle()
-            assert texts(agent)[-1] == "ok"
-
-    run(main, logs_errors=True)
+    stream, program.model.stream = program.model.stream, odd  # type: ignore[method-assign]
+    agent.followup("go")
+    await agent.when_idle()
+    assert reasons(agent.session.events)[0]["error"]["code"] == "INTERNAL_ERROR"
+    program.model.stream = stream  # type: ignore[method-assign]
+    agent.followup("again")
+    await agent.when_idle()
+    assert texts(agent)[-1] == "ok"

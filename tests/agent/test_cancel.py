@@ -9,9 +9,11 @@ from itertools import pairwise
 
 import pytest
 
+from tests.agent.scene import on_agent
 from tests.program import (
     Program,
     data,
+    inbox,
     passes,
     reason_kinds,
     reasons,
@@ -21,6 +23,7 @@ from tests.program import (
     texts,
     user_texts,
 )
+from watchbell.agent.agent import Agent
 from watchbell.agent.events import StepPrepare
 from watchbell.log.event import Event
 from watchbell.log.messages import Message, TextBlock
@@ -29,6 +32,7 @@ from watchbell.testing import SimulatedClock, call, hang, say
 from watchbell.testing.model import Answer
 from watchbell.tools.function import tool
 
+CALLS = [call("wait", {"seconds": 1}), call("wait", {"seconds": 99}), call("stubborn")]
 USER = {"kind": "aborted", "reason": {"kind": "user"}}
 
 
@@ -54,319 +58,228 @@ async def stubborn() -> None:
         return
 
 
-def test_a_cancelled_answer_keeps_the_text_that_had_come() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [[say("half"), hang()], "fine"]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("hello")
-            await asyncio.sleep(5)
-            agent.cancel()
-            await agent.when_idle()
-            assert reasons(agent.session.events) == [USER]
-            (answer,) = data(agent.session.events, "assistant/message")
-            assert answer["interrupted"] is True
-            assert program.model.closed == 1
-            agent.followup("go on")
-            await agent.when_idle()
-            assert texts(agent) == ["hello", "half", "go on", "fine"]
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent([[say("half"), hang()], "fine"])
+async def test_a_cancelled_answer_keeps_the_text_that_had_come(program: Program, agent: Agent) -> None:
+    agent.followup("hello")
+    await asyncio.sleep(5)
+    agent.cancel()
+    await agent.when_idle()
+    assert reasons(agent.session.events) == [USER]
+    (answer,) = data(agent.session.events, "assistant/message")
+    assert answer["interrupted"] is True
+    assert program.model.closed == 1
+    agent.followup("go on")
+    await agent.when_idle()
+    assert texts(agent) == ["hello", "half", "go on", "fine"]
 
 
 @pytest.mark.parametrize("kind", ["block-start", "text-delta", "usage", "finish"])
-def test_a_cancel_from_within_the_answer_ends_its_turn_and_no_other_one(kind: str) -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, ["never mind", "fine"]) as program:
-            agent = await program.host.agents.create("s")
+@on_agent(["never mind", "fine"])
+async def test_a_cancel_from_within_the_answer_ends_its_turn_and_no_other_one(
+    agent: Agent, kind: str
+) -> None:
 
-            def cancel_once(events: Sequence[Event]) -> None:
-                chunk = events[0].data.get("chunk", {})
-                if chunk.get("type") == kind:
-                    end()
-                    agent.cancel()
-
-            end = agent.session.observe(cancel_once)
-            agent.followup("hello")
-            agent.followup("go on")
-            await agent.when_idle()
-            assert reasons(agent.session.events) == [USER, {"kind": "completed"}]
-            assert texts(agent)[-2:] == ["go on", "fine"]
-        require_valid(program.disk.events("s"))
-
-    run(main)
-
-
-def test_an_answer_cancelled_before_any_text_leaves_no_message() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [hang()]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("hello")
-            await asyncio.sleep(5)
-            agent.cancel(kind="parent")
-            await agent.when_idle()
-            assert reasons(agent.session.events) == [{"kind": "aborted", "reason": {"kind": "parent"}}]
-            assert texts(agent) == ["hello"]
-        require_valid(program.disk.events("s"))
-
-    run(main)
-
-
-def test_every_call_of_a_cancelled_turn_gets_its_result() -> None:
-    calls = [call("wait", {"seconds": 1}), call("wait", {"seconds": 99}), call("stubborn")]
-
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [calls, "fine"], tools=[wait, stubborn]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await asyncio.sleep(5)
+    def cancel_once(events: Sequence[Event]) -> None:
+        chunk = events[0].data.get("chunk", {})
+        if chunk.get("type") == kind:
+            end()
             agent.cancel()
-            await agent.when_idle()
-            assert clock.iso() == "2026-12-01T00:00:05.000Z"
-            aborted = "The call was cancelled."
-            assert results(agent.session.events) == [
-                *[("call-1", "waited 1"), ("call-2", aborted), ("call-3", aborted)]
-            ]
-            assert reasons(agent.session.events) == [USER]
-            agent.followup("and now?")
-            await agent.when_idle()
-            assert texts(agent)[-2:] == ["and now?", "fine"]
-            await asyncio.sleep(600)
-        require_valid(program.disk.events("s"))
 
-    run(main)
+    end = agent.session.observe(cancel_once)
+    agent.followup("hello")
+    agent.followup("go on")
+    await agent.when_idle()
+    assert reasons(agent.session.events) == [USER, {"kind": "completed"}]
+    assert texts(agent)[-2:] == ["go on", "fine"]
+
+
+@on_agent([hang()])
+async def test_an_answer_cancelled_before_any_text_leaves_no_message(agent: Agent) -> None:
+    agent.followup("hello")
+    await asyncio.sleep(5)
+    agent.cancel(kind="parent")
+    await agent.when_idle()
+    assert reasons(agent.session.events) == [{"kind": "aborted", "reason": {"kind": "parent"}}]
+    assert texts(agent) == ["hello"]
+
+
+@on_agent([CALLS, "fine"], tools=[wait, stubborn])
+async def test_every_call_of_a_cancelled_turn_gets_its_result(clock: SimulatedClock, agent: Agent) -> None:
+    agent.followup("go")
+    await asyncio.sleep(5)
+    agent.cancel()
+    await agent.when_idle()
+    assert clock.iso() == "2026-12-01T00:00:05.000Z"
+    aborted = "The call was cancelled."
+    assert results(agent.session.events) == [
+        *[("call-1", "waited 1"), ("call-2", aborted), ("call-3", aborted)]
+    ]
+    assert reasons(agent.session.events) == [USER]
+    agent.followup("and now?")
+    await agent.when_idle()
+    assert texts(agent)[-2:] == ["and now?", "fine"]
+    await asyncio.sleep(600)
+
+
+def answer(request: ModelRequest) -> Answer:
+    return [say("a"), call("wait", {"seconds": 1})] if request.messages[-1].text == "go" else "ok"
 
 
 @pytest.mark.parametrize("after", range(12))
-def test_a_turn_can_be_cancelled_at_any_pass_of_the_loop(after: int) -> None:
-    def answer(request: ModelRequest) -> Answer:
-        return [say("a"), call("wait", {"seconds": 1})] if request.messages[-1].text == "go" else "ok"
-
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, answer, tools=[wait]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await passes(after)
-            agent.cancel()
-            agent.steer("and now?")
-            await agent.when_idle()
-            assert texts(agent)[-2:] == ["and now?", "ok"]
-            assert reason_kinds(agent.session.events) in (["completed"], ["aborted", "completed"])
-            assert agent.phase == "idle"
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent(answer, tools=[wait])
+async def test_a_turn_can_be_cancelled_at_any_pass_of_the_loop(agent: Agent, after: int) -> None:
+    agent.followup("go")
+    await passes(after)
+    agent.cancel()
+    agent.steer("and now?")
+    await agent.when_idle()
+    assert texts(agent)[-2:] == ["and now?", "ok"]
+    assert reason_kinds(agent.session.events) in (["completed"], ["aborted", "completed"])
+    assert agent.phase == "idle"
 
 
-def test_cancelling_while_the_message_becomes_durable_ends_the_turn_before_the_model_is_asked() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            held = program.store.hold_writes()
-            agent.followup("hello")
-            await held.reached()
-            agent.cancel()
-            await agent.when_idle()
-            held.release()
-            assert reasons(agent.session.events) == [USER]
-            assert program.model.requests == []
-
-    run(main)
+@on_agent()
+async def test_cancelling_before_the_message_is_durable_asks_no_model(program: Program, agent: Agent) -> None:
+    held = program.store.hold_writes()
+    agent.followup("hello")
+    await held.reached()
+    agent.cancel()
+    await agent.when_idle()
+    held.release()
+    assert reasons(agent.session.events) == [USER]
+    assert program.model.requests == []
 
 
-def test_cancelling_while_hooks_run_drops_what_people_queued_for_that_turn() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
+@on_agent()
+async def test_cancelling_while_hooks_run_drops_what_people_queued_for_that_turn(
+    clock: SimulatedClock, program: Program, agent: Agent
+) -> None:
 
-            async def slow(_: StepPrepare) -> None:
-                await asyncio.sleep(10)
+    async def slow(_: StepPrepare) -> None:
+        await asyncio.sleep(10)
 
-            program.host.ctx.on(StepPrepare, slow)
-            agent.followup("never mind")
-            agent.followup("but this")
-            await asyncio.sleep(5)
-            agent.cancel()
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["but this"]
-            assert clock.iso() == "2026-12-01T00:00:15.000Z"
-            assert reason_kinds(agent.session.events) == ["completed"]
-
-    run(main)
-
-
-def test_cancelling_while_hooks_run_leaves_a_retained_message_to_the_next_try() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-
-            async def slow(_: StepPrepare) -> None:
-                await asyncio.sleep(10)
-
-            program.host.ctx.on(StepPrepare, slow)
-            agent.followup(retained("bell"))
-            await asyncio.sleep(5)
-            agent.cancel(discard_pending=True)
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["bell"]
-            assert reason_kinds(agent.session.events) == ["completed"]
-
-    run(main)
+    program.host.ctx.on(StepPrepare, slow)
+    agent.followup("never mind")
+    agent.followup("but this")
+    await asyncio.sleep(5)
+    agent.cancel()
+    await agent.when_idle()
+    assert user_texts(agent.session.events) == ["but this"]
+    assert clock.iso() == "2026-12-01T00:00:15.000Z"
+    assert reason_kinds(agent.session.events) == ["completed"]
 
 
 @pytest.mark.parametrize("after", range(10))
-def test_a_cancel_before_a_retained_message_was_claimed_never_ends_its_turn(after: int) -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
+@on_agent()
+async def test_a_cancel_before_a_retained_message_was_claimed_ends_no_turn(
+    program: Program, agent: Agent, after: int
+) -> None:
 
-            async def hook(_: StepPrepare) -> None:
-                await passes(3)
+    async def hook(_: StepPrepare) -> None:
+        await passes(3)
 
-            program.host.ctx.on(StepPrepare, hook)
-            agent.followup(retained("bell"))
-            await passes(after)
-            is_claimed = data(agent.session.events, "turn/start") != []
-            agent.cancel()
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["bell"]
-            assert reason_kinds(agent.session.events) == (["aborted"] if is_claimed else ["completed"])
-
-    run(main)
+    program.host.ctx.on(StepPrepare, hook)
+    agent.followup(retained("bell"))
+    await passes(after)
+    is_claimed = data(agent.session.events, "turn/start") != []
+    agent.cancel()
+    await agent.when_idle()
+    assert user_texts(agent.session.events) == ["bell"]
+    assert reason_kinds(agent.session.events) == (["aborted"] if is_claimed else ["completed"])
 
 
 @pytest.mark.parametrize("after", range(8))
 @pytest.mark.parametrize("discard_pending", [False, True])
-def test_a_message_sent_right_after_a_cancel_is_never_dropped(after: int, discard_pending: bool) -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [hang(), "fine"]) as program:
-            agent = await program.host.agents.create("s")
+@on_agent([hang(), "fine"])
+async def test_a_message_sent_right_after_a_cancel_is_never_dropped(
+    program: Program, agent: Agent, after: int, discard_pending: bool
+) -> None:
 
-            async def hook(_: StepPrepare) -> None:
-                await passes(3)
+    async def hook(_: StepPrepare) -> None:
+        await passes(3)
 
-            program.host.ctx.on(StepPrepare, hook)
-            agent.followup("old")
-            await passes(after)
-            agent.cancel(discard_pending=discard_pending)
-            agent.followup("new")
-            await passes(60)
-            agent.cancel()
-            await agent.when_idle()
-            assert "new" in user_texts(agent.session.events)
-            discarded = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
-            assert len(discarded) + user_texts(agent.session.events).count("old") == 1
-        require_valid(program.disk.events("s"))
-
-    run(main)
+    program.host.ctx.on(StepPrepare, hook)
+    agent.followup("old")
+    await passes(after)
+    agent.cancel(discard_pending=discard_pending)
+    agent.followup("new")
+    await passes(60)
+    agent.cancel()
+    await agent.when_idle()
+    assert "new" in user_texts(agent.session.events)
+    discarded = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
+    assert len(discarded) + user_texts(agent.session.events).count("old") == 1
 
 
-def test_cancelling_drops_a_message_whose_turn_cannot_begin() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
+@on_agent(logs_errors=True)
+async def test_cancelling_drops_a_message_whose_turn_cannot_begin(program: Program, agent: Agent) -> None:
 
-            async def refuse(event: StepPrepare) -> None:
-                if event.plan.messages[0].text == "poison":
-                    raise RuntimeError("not this one")
+    async def refuse(event: StepPrepare) -> None:
+        if event.plan.messages[0].text == "poison":
+            raise RuntimeError("not this one")
 
-            program.host.ctx.on(StepPrepare, refuse)
-            agent.followup("poison")
-            await asyncio.sleep(100)
-            agent.cancel()
-            agent.followup("hello")
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["hello"]
-
-    run(main, logs_errors=True)
+    program.host.ctx.on(StepPrepare, refuse)
+    agent.followup("poison")
+    await asyncio.sleep(100)
+    agent.cancel()
+    agent.followup("hello")
+    await agent.when_idle()
+    assert user_texts(agent.session.events) == ["hello"]
 
 
-def test_what_cannot_begin_is_tried_again_after_growing_pauses() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            tries: list[int] = []
-
-            async def refuse(_: StepPrepare) -> None:
-                tries.append(clock.now_ms() // 1000)
-                if len(tries) < 10:
-                    raise RuntimeError("not yet")
-
-            program.host.ctx.on(StepPrepare, refuse)
-            agent.followup(retained("bell"))
-            await agent.when_idle()
-            pauses = [later - earlier for earlier, later in pairwise(tries)]
-            assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-            assert user_texts(agent.session.events) == ["bell"]
-            assert reason_kinds(agent.session.events) == ["completed"]
-
-    run(main, logs_errors=True)
+@on_agent([hang()])
+async def test_discarding_what_is_pending_keeps_what_is_retained(agent: Agent) -> None:
+    agent.followup("go")
+    await asyncio.sleep(1)
+    agent.followup("later")
+    agent.followup(retained("bell"))
+    agent.steer("hurry")
+    agent.steer(retained("whisper"), wake=False)
+    agent.cancel(discard_pending=True)
+    await agent.when_idle()
+    assert user_texts(agent.session.events) == ["go", "bell", "whisper"]
+    canceled = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
+    assert [(s["target"], s["start"], s["removedCount"]) for s in canceled] == [
+        ("next-turn", 0, 1),
+        ("next-step", 0, 1),
+    ]
 
 
-def test_discarding_what_is_pending_keeps_what_is_retained() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [hang()]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await asyncio.sleep(1)
-            agent.followup("later")
-            agent.followup(retained("bell"))
-            agent.steer("hurry")
-            agent.inject(retained("whisper"))
-            agent.cancel(discard_pending=True)
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["go", "bell", "whisper"]
-            canceled = [s for s in data(agent.session.events, "agent/inbox/spliced") if "outcome" in s]
-            assert [(s["target"], s["start"], s["removedCount"]) for s in canceled] == [
-                ("next-turn", 0, 1),
-                ("next-step", 0, 1),
-            ]
+@on_agent()
+async def test_hooks_can_reject_what_people_said_but_nothing_retained(program: Program, agent: Agent) -> None:
 
-    run(main)
+    async def reject(event: StepPrepare) -> None:
+        assert [event.plan.reject(message) for message in event.plan.messages] == [
+            not message.retained for message in event.plan.messages
+        ]
+
+    program.host.ctx.on(StepPrepare, reject)
+    agent.followup("rude")
+    agent.followup(retained("bell"))
+    await agent.when_idle()
+    assert user_texts(agent.session.events) == ["bell"]
+    assert reason_kinds(agent.session.events) == ["blocked", "completed"]
+    assert len(program.model.requests) == 1
 
 
-def test_hooks_can_reject_what_people_said_but_nothing_retained() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
+@on_agent(["first answer"], delay_seconds=1)
+async def test_steering_that_hooks_reject_gives_the_turn_no_further_step(
+    program: Program, agent: Agent
+) -> None:
 
-            async def reject(event: StepPrepare) -> None:
-                assert [event.plan.reject(message) for message in event.plan.messages] == [
-                    not message.retained for message in event.plan.messages
-                ]
+    async def reject(event: StepPrepare) -> None:
+        for message in event.plan.messages:
+            if message.text == "rude":
+                event.plan.reject(message)
 
-            program.host.ctx.on(StepPrepare, reject)
-            agent.followup("rude")
-            agent.followup(retained("bell"))
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["bell"]
-            assert reason_kinds(agent.session.events) == ["blocked", "completed"]
-            assert len(program.model.requests) == 1
-        require_valid(program.disk.events("s"))
-
-    run(main)
-
-
-def test_steering_that_hooks_reject_gives_the_turn_no_further_step() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, ["first answer"], delay_seconds=1) as program:
-            agent = await program.host.agents.create("s")
-
-            async def reject(event: StepPrepare) -> None:
-                for message in event.plan.messages:
-                    if message.text == "rude":
-                        event.plan.reject(message)
-
-            program.host.ctx.on(StepPrepare, reject)
-            agent.followup("go")
-            await asyncio.sleep(2)
-            agent.steer("rude")
-            await agent.when_idle()
-            assert texts(agent) == ["go", "first answer"]
-            assert len(program.model.requests) == 1
-            assert agent.inbox.next_step == ()
-
-    run(main)
+    program.host.ctx.on(StepPrepare, reject)
+    agent.followup("go")
+    await asyncio.sleep(2)
+    agent.steer("rude")
+    await agent.when_idle()
+    assert texts(agent) == ["go", "first answer"]
+    assert len(program.model.requests) == 1
+    assert inbox(agent).next_step == ()
 
 
 def test_cancelling_an_idle_agent_does_nothing() -> None:
@@ -387,26 +300,24 @@ def test_cancelling_an_idle_agent_does_nothing() -> None:
     run(main)
 
 
-def test_a_hook_that_always_cancels_is_tried_again_after_growing_pauses() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            tries: list[int] = []
+@on_agent()
+async def test_a_hook_that_always_cancels_is_tried_again_after_growing_pauses(
+    clock: SimulatedClock, program: Program, agent: Agent
+) -> None:
+    tries: list[int] = []
 
-            async def refuse(_: StepPrepare) -> None:
-                tries.append(clock.now_ms() // 1000)
-                if len(tries) < 10:
-                    agent.cancel(kind="hook")
+    async def refuse(_: StepPrepare) -> None:
+        tries.append(clock.now_ms() // 1000)
+        if len(tries) < 10:
+            agent.cancel(kind="hook")
 
-            program.host.ctx.on(StepPrepare, refuse)
-            agent.followup(retained("bell"))
-            await agent.when_idle()
-            pauses = [later - earlier for earlier, later in pairwise(tries)]
-            assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60]
-            assert user_texts(agent.session.events) == ["bell"]
-            assert reason_kinds(agent.session.events) == ["completed"]
-
-    run(main)
+    program.host.ctx.on(StepPrepare, refuse)
+    agent.followup(retained("bell"))
+    await agent.when_idle()
+    pauses = [later - earlier for earlier, later in pairwise(tries)]
+    assert pauses == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert user_texts(agent.session.events) == ["bell"]
+    assert reason_kinds(agent.session.events) == ["completed"]
 
 
 @pytest.mark.parametrize("hooks", [1, 2])
@@ -434,25 +345,7 @@ def test_a_hook_can_dispose_of_its_own_agent(hooks: int) -> None:
     run(main)
 
 
-def test_a_tool_can_dispose_of_its_own_agent() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        @tool
-        async def leave() -> None:
-            """End it all."""
-            await agent.aclose()
-
-        async with Program(clock, [call("leave")], tools=[leave]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await passes(60)
-            assert agent.phase == "closed"
-        require_valid(program.disk.events("s"))
-        assert reasons(program.disk.events("s")) == [{"kind": "aborted", "reason": {"kind": "disposed"}}]
-
-    run(main)
-
-
-def test_cancelling_all_that_waits_for_its_next_try_makes_the_agent_idle_at_once() -> None:
+def test_cancelling_all_that_waits_for_its_next_try_makes_it_idle() -> None:
     async def main(clock: SimulatedClock) -> float:
         async with Program(clock) as program:
             agent = await program.host.agents.create("s")

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.program import Program, cut, passes, require_valid, run, store, texts, types, user_texts
+from tests.agent.scene import on_agent
+from tests.program import Program, cut, inbox, passes, require_valid, run, store, texts, types, user_texts
+from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
 from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
@@ -59,18 +61,6 @@ async def sample(clock: SimulatedClock) -> list[Event]:
         agent.followup("thanks")
         await agent.when_idle()
     return program.disk.events("s")
-
-
-def test_opening_alone_writes_nothing() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        events = await sample(clock)
-        disk = cut(events, len(events))
-        async with Program(clock, disk=disk) as program:
-            await program.host.agents.resume("s")
-            await passes()
-        assert disk.events("s") == events
-
-    run(main)
 
 
 def test_a_long_log_is_folded_like_a_short_one_while_others_go_on() -> None:
@@ -148,38 +138,10 @@ def test_an_interrupted_turn_is_closed_before_anything_else() -> None:
     run(main)
 
 
-def test_a_log_that_ends_in_the_end_of_a_seed_gets_no_second_one() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        disk = MemoryDisk()
-        store(disk, *claim("hello", PERSON), Draft("session/end-seed", {}))
-        async with Program(clock, disk=disk) as program:
-            agent = await program.host.agents.resume("s")
-            await agent.when_idle()
-        assert types(disk.events("s")).count("session/end-seed") == 1
-
-    run(main)
-
-
-def test_only_of_the_last_turn_does_what_people_said_come_back() -> None:
-    interrupted = Draft("turn/end", TurnEnd(1, {"kind": "interrupted"}))
-    disposed = {"kind": "aborted", "reason": {"kind": "disposed"}}
-
-    async def main(clock: SimulatedClock) -> None:
-        disk = MemoryDisk()
-        store(
-            disk,
-            *claim("old", PERSON),
-            interrupted,
-            *claim("bell", RETAINED, turn=2),
-            Draft("turn/end", TurnEnd(2, disposed)),
-            *claim("new", PERSON, turn=3),
-        )
-        async with Program(clock, disk=disk) as program:
-            agent = await program.host.agents.resume("s")
-            await agent.when_idle()
-            assert user_texts(agent.session.events) == ["bell", "new"]
-
-    run(main)
+@on_agent(log=[*claim("hello", PERSON), Draft("session/end-seed", {})])
+async def test_a_log_that_ends_in_the_end_of_a_seed_gets_no_second_one(agent: Agent) -> None:
+    await agent.when_idle()
+    assert types(agent.session.events).count("session/end-seed") == 1
 
 
 def test_a_fork_takes_over_the_conversation_and_nothing_that_waits() -> None:
@@ -195,7 +157,7 @@ def test_a_fork_takes_over_the_conversation_and_nothing_that_waits() -> None:
             fork = await program.host.agents.fork("s", "child")
             await passes()
             assert texts(fork) == ["said"]
-            assert (fork.inbox.next_turn, fork.phase) == ((), "idle")
+            assert (inbox(fork).next_turn, fork.phase) == ((), "idle")
             fork.followup("hello")
             await fork.when_idle()
             assert texts(fork) == ["said", "hello", "ok"]

@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
-from tests.program import Program, passes, reason_kinds, require_valid, run, store, texts
+from tests.agent.scene import on_agent
+from tests.program import Program, inbox, passes, reason_kinds, require_valid, run, store, texts
 from watchbell.agent.agent import Agent
 from watchbell.agent.events import AgentCreated, AgentDisposed
+from watchbell.agent.inbox import Inbox
+from watchbell.agent.opening import Begin
 from watchbell.errors import (
     AgentClosedError,
     CorruptLogError,
@@ -19,6 +22,7 @@ from watchbell.errors import (
 )
 from watchbell.log.event import Draft
 from watchbell.sessions.events import SessionClosed
+from watchbell.sessions.session import Session
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang
 from watchbell.tools.definition import ToolExecution
 from watchbell.tools.function import tool
@@ -30,72 +34,98 @@ async def ring() -> str:
     return "ding"
 
 
-def test_an_agent_is_created_resumed_and_opened_by_its_sessions_id() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agents = program.host.agents
-            agent = await agents.create("s", cwd="/srv")
-            assert agents.get("s") is agent
-            assert agents.live == (agent,)
-            assert agent.session.header.cwd == "/srv"
-            agent.followup("hello")
-            await agent.when_idle()
-            with pytest.raises(SessionExistsError):
-                await agents.create("s")
-            with pytest.raises(SessionLockedError):
-                await agents.resume("s")
-            await agent.aclose()
-            assert agents.get("s") is None
-            with pytest.raises(SessionNotFoundError):
-                await agents.resume("t")
-            again = await agents.open("s")
-            assert texts(again) == ["hello", "ok"]
-            assert (await agents.open("t")).id == "t"
-
-    run(main)
+@on_agent()
+async def test_an_agent_is_created_resumed_and_opened_by_its_sessions_id(program: Program) -> None:
+    agents = program.host.agents
+    agent = await agents.create("s", cwd="/srv")
+    assert agents.get("s") is agent
+    assert agents.live == (agent,)
+    assert agent.session.header.cwd == "/srv"
+    agent.followup("hello")
+    await agent.when_idle()
+    with pytest.raises(SessionExistsError):
+        await agents.create("s")
+    with pytest.raises(SessionLockedError):
+        await agents.resume("s")
+    await agent.aclose()
+    assert agents.get("s") is None
+    with pytest.raises(SessionNotFoundError):
+        await agents.resume("t")
+    again = await agents.open("s")
+    assert texts(again) == ["hello", "ok"]
+    assert (await agents.open("t")).id == "t"
 
 
-def test_nobody_hears_of_a_turn_before_everybody_heard_of_the_agent() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            seen: list[tuple[str, str]] = []
+@on_agent()
+async def test_nobody_hears_of_a_turn_before_everybody_heard_of_the_agent(program: Program) -> None:
+    seen: list[tuple[str, str]] = []
 
-            def created(event: AgentCreated) -> None:
-                agent = event.agent
-                agent.followup("from the handler")
-                assert agent.reserve_turn_admission() is None
-                seen.append((agent.id, agent.phase))
+    def created(event: AgentCreated) -> None:
+        agent = event.agent
+        agent.followup("from the handler")
+        assert agent.reserve_turn_admission() is None
+        seen.append((agent.id, agent.phase))
 
-            program.host.ctx.on(AgentCreated, created)
-            agent = await program.host.agents.create("s")
-            assert seen == [("s", "idle")]
-            assert agent.phase == "turn"
-            await agent.when_idle()
-            assert texts(agent) == ["from the handler", "ok"]
-
-    run(main)
+    program.host.ctx.on(AgentCreated, created)
+    agent = await program.host.agents.create("s")
+    assert seen == [("s", "idle")]
+    assert agent.phase == "turn"
+    await agent.when_idle()
+    assert texts(agent) == ["from the handler", "ok"]
 
 
-def test_an_agent_ends_by_aborting_its_turn_then_its_scope_then_its_session() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [hang()]) as program:
-            agent = await program.host.agents.create("s")
-            order: list[str] = []
-            agent.ctx.defer(lambda: order.append(f"scope undone, turn {reason_kinds(agent.session.events)}"))
-            program.host.ctx.on(SessionClosed, lambda _: order.append("session closed"))
-            program.host.ctx.on(AgentDisposed, lambda _: order.append("agent disposed"))
-            agent.tools.register(ring, agent.ctx)
-            agent.followup("hello")
-            await asyncio.sleep(1)
-            await agent.aclose()
-            await agent.aclose()
-            assert order == ["scope undone, turn ['aborted']", "session closed", "agent disposed"]
-            assert agent.tools.tools() == ()
-            with pytest.raises(AgentClosedError):
-                agent.followup("anybody?")
-        require_valid(program.disk.events("s"))
+@on_agent(logs_errors=True)
+async def test_a_part_of_each_agent_is_prepared_before_and_begun_with_it(program: Program) -> None:
+    seen: list[str] = []
 
-    run(main)
+    async def prepare(session: Session) -> Begin:
+        seen.append(f"{session.id} prepared")
+        return begin
+
+    async def spare_none(_: Session) -> None:
+        seen.append("asked")
+
+    def begin(agent: Agent, inbox: Inbox) -> None:
+        seen.append(f"{agent.id} begun, {agent.phase}, {len(inbox.next_turn)} pending")
+        raise RuntimeError("the agent lives without this part")
+
+    program.host.ctx.on(AgentCreated, lambda event: seen.append(f"{event.agent.id} created"))
+    ends = [program.host.agents.equip(part) for part in (prepare, spare_none)]
+    agent = await program.host.agents.create("s")
+    agent.followup("hello")
+    assert seen == ["s prepared", "asked", "s begun, idle, 0 pending", "s created"]
+    for end in ends:
+        end()
+    await program.host.agents.create("t")
+    assert seen[4:] == ["t created"]
+
+
+@on_agent()
+async def test_messages_of_a_plugin_are_retained_when_the_host_says_so(program: Program) -> None:
+    program.host.agents.retain("bells")
+    agent = await program.host.agents.create("s")
+    with agent.reserve_turn_admission() or pytest.fail("the agent is idle"):
+        for plugin in ("bells", "whistles"):
+            agent.followup(plugin, source={"kind": "plugin", "plugin": plugin})
+        agent.cancel(discard_pending=True)
+        assert [message.text for message in inbox(agent).next_turn] == ["bells"]
+
+
+@on_agent([hang()])
+async def test_an_agent_ends_its_turn_then_its_scope_then_its_session(program: Program, agent: Agent) -> None:
+    order: list[str] = []
+    agent.ctx.defer(lambda: order.append(f"scope undone, turn {reason_kinds(agent.session.events)}"))
+    program.host.ctx.on(SessionClosed, lambda _: order.append("session closed"))
+    program.host.ctx.on(AgentDisposed, lambda _: order.append("agent disposed"))
+    agent.tools.register(ring, agent.ctx)
+    agent.followup("hello")
+    await asyncio.sleep(1)
+    await agent.aclose()
+    await agent.aclose()
+    assert order == ["scope undone, turn ['aborted']", "session closed", "agent disposed"]
+    assert agent.tools.tools() == ()
+    with pytest.raises(AgentClosedError):
+        agent.followup("anybody?")
 
 
 def test_closing_an_agent_twice_at_once_closes_it_once() -> None:
@@ -114,23 +144,18 @@ def test_closing_an_agent_twice_at_once_closes_it_once() -> None:
     run(main)
 
 
-def test_closing_that_was_cancelled_can_be_done_again() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [hang()]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("hello")
-            await asyncio.sleep(1)
-            closing = asyncio.create_task(agent.aclose())
-            await passes(1)
-            closing.cancel()
-            await passes(1)
-            await agent.aclose()
-            await passes()
-            assert program.host.sessions.get("s") is None
-            assert (await program.host.agents.resume("s")).session.header.id == "s"
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent([hang()])
+async def test_closing_that_was_cancelled_can_be_done_again(program: Program, agent: Agent) -> None:
+    agent.followup("hello")
+    await asyncio.sleep(1)
+    closing = asyncio.create_task(agent.aclose())
+    await passes(1)
+    closing.cancel()
+    await passes(1)
+    await agent.aclose()
+    await passes()
+    assert program.host.sessions.get("s") is None
+    assert (await program.host.agents.resume("s")).session.header.id == "s"
 
 
 def test_a_tool_can_end_its_own_agent() -> None:
@@ -152,59 +177,48 @@ def test_a_tool_can_end_its_own_agent() -> None:
     run(main)
 
 
-def test_children_have_sessions_of_their_own_and_end_with_their_parent() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, lambda _: hang()) as program:
-            order: list[str] = []
-            program.host.ctx.on(AgentDisposed, lambda event: order.append(event.agent.id))
-            parent = await program.host.agents.create("p", cwd="/srv")
-            child = await program.host.agents.create_child(parent, "c")
-            grandchild = await program.host.agents.create_child(child, "g")
-            other = await program.host.agents.create("o")
-            header = grandchild.session.header
-            assert (header.delegation_depth, header.parent_session, header.origin) == (2, "c", "subagent")
-            assert (header.cwd, child.is_root, parent.is_root) == ("/srv", False, True)
-            for agent in (parent, child, grandchild):
-                agent.followup("go")
-            await asyncio.sleep(1)
-            await parent.aclose()
-            assert order == ["g", "c", "p"]
-            assert program.host.agents.live == (other,)
-        for name in "pcg":
-            require_valid(program.disk.events(name))
-
-    run(main)
+@on_agent(lambda _: hang())
+async def test_children_have_sessions_of_their_own_and_end_with_their_parent(program: Program) -> None:
+    order: list[str] = []
+    program.host.ctx.on(AgentDisposed, lambda event: order.append(event.agent.id))
+    parent = await program.host.agents.create("p", cwd="/srv")
+    child = await program.host.agents.create_child(parent, "c")
+    grandchild = await program.host.agents.create_child(child, "g")
+    other = await program.host.agents.create("o")
+    header = grandchild.session.header
+    assert (header.delegation_depth, header.parent_session, header.origin) == (2, "c", "subagent")
+    assert (header.cwd, child.session.header.delegation_depth) == ("/srv", 1)
+    for agent in (parent, child, grandchild):
+        agent.followup("go")
+    await asyncio.sleep(1)
+    await parent.aclose()
+    assert order == ["g", "c", "p"]
+    assert program.host.agents.live == (other,)
 
 
-def test_a_child_of_an_agent_that_ended_is_refused() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            parent = await program.host.agents.create("p")
-            coming = asyncio.create_task(program.host.agents.create_child(parent, "early"))
-            await parent.aclose()
-            for child in (coming, program.host.agents.create_child(parent, "late")):
-                with pytest.raises(AgentClosedError):
-                    await child
-            assert program.host.agents.live == ()
-            assert program.host.sessions.live == ()
-
-    run(main)
+@on_agent()
+async def test_a_child_of_an_agent_that_ended_is_refused(program: Program) -> None:
+    parent = await program.host.agents.create("p")
+    coming = asyncio.create_task(program.host.agents.create_child(parent, "early"))
+    await parent.aclose()
+    for child in (coming, program.host.agents.create_child(parent, "late")):
+        with pytest.raises(AgentClosedError):
+            await child
+    assert program.host.agents.live == ()
+    assert program.host.sessions.live == ()
 
 
-def test_a_child_that_cannot_be_stored_keeps_nobody_else_from_ending() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            parent = await program.host.agents.create("p")
-            children = [await program.host.agents.create_child(parent, name) for name in "ab"]
-            program.store.fail_writes(2)
-            for child in children:
-                child.inject("by the way")
-            with pytest.raises(PersistenceError):
-                await parent.aclose()
-            assert program.host.agents.live == ()
-            assert program.host.sessions.live == ()
-
-    run(main)
+@on_agent()
+async def test_a_child_that_cannot_be_stored_keeps_nobody_else_from_ending(program: Program) -> None:
+    parent = await program.host.agents.create("p")
+    children = [await program.host.agents.create_child(parent, name) for name in "ab"]
+    program.store.fail_writes(2)
+    for child in children:
+        child.steer("by the way", wake=False)
+    with pytest.raises(PersistenceError):
+        await parent.aclose()
+    assert program.host.agents.live == ()
+    assert program.host.sessions.live == ()
 
 
 @pytest.mark.parametrize(
@@ -229,26 +243,22 @@ def test_a_log_that_cannot_be_opened_leaves_nothing_open(draft: Draft) -> None:
     run(main)
 
 
-def test_a_fork_goes_on_with_the_conversation_up_to_a_point() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, ["one", "two", "other two"]) as program:
-            parent = await program.host.agents.create("p")
-            parent.followup("first")
-            await parent.when_idle()
-            length = len(parent.session.events)
-            parent.followup("second")
-            await parent.when_idle()
-            fork = await program.host.agents.fork(parent, "f", at=length)
-            fork.followup("another second")
-            await fork.when_idle()
-            assert texts(fork) == ["first", "one", "another second", "other two"]
-            assert texts(parent) == ["first", "one", "second", "two"]
-            assert fork.session.header.seed_length == length
-            with pytest.raises(ValueError, match="cannot fork at event 999"):
-                await program.host.agents.fork(parent, at=999)
-        require_valid(program.disk.events("f"))
-
-    run(main)
+@on_agent(["one", "two", "other two"])
+async def test_a_fork_goes_on_with_the_conversation_up_to_a_point(program: Program) -> None:
+    parent = await program.host.agents.create("p")
+    parent.followup("first")
+    await parent.when_idle()
+    length = len(parent.session.events)
+    parent.followup("second")
+    await parent.when_idle()
+    fork = await program.host.agents.fork(parent, "f", at=length)
+    fork.followup("another second")
+    await fork.when_idle()
+    assert texts(fork) == ["first", "one", "another second", "other two"]
+    assert texts(parent) == ["first", "one", "second", "two"]
+    assert fork.session.header.seed_length == length
+    with pytest.raises(ValueError, match="cannot fork at event 999"):
+        await program.host.agents.fork(parent, at=999)
 
 
 def test_a_host_ends_its_agents_newest_first() -> None:
@@ -269,7 +279,7 @@ def test_a_host_that_cannot_store_one_session_still_ends_all() -> None:
         await program.host.__aenter__()
         agents = [await program.host.agents.create(name) for name in "abc"]
         for agent in agents:
-            agent.inject("by the way")
+            agent.steer("by the way", wake=False)
         program.store.fail_writes(1)
         with pytest.raises(PersistenceError):
             await program.host.aclose()

@@ -77,10 +77,9 @@ def converse(
 
     async def main(clock: SimulatedClock) -> None:
         async with Host(
-            storage=store(disk), model=Runner(loop), tools=[wait], clock=clock, **options
+            storage=store(disk), model=Runner(loop), tools=[wait], clock=clock, max_steps=5, **options
         ) as host:
             agent = await host.agents.create("s")
-            agent.max_steps = 5
             agent.followup("hello")
             if during is not None:
                 await during(agent)
@@ -134,7 +133,7 @@ def test_an_answer_of_another_loop_stands_in_the_log_like_one_of_ours() -> None:
     assert reason_kinds(events) == ["completed"]
 
 
-def test_calls_run_side_by_side_and_their_results_enter_in_the_order_of_the_calls() -> None:
+def test_calls_run_side_by_side_and_results_enter_in_their_order() -> None:
     async def loop(turn: TurnRecorder) -> None:
         await ask_for(turn, ("a", '{"seconds": 9}'), ("b", '{"seconds": 1}'))
         outcomes = await asyncio.gather(turn.call("b"), turn.call("a"))
@@ -227,7 +226,7 @@ def test_what_is_steered_in_reaches_the_loop_with_its_next_answer() -> None:
     assert len(data(events, "turn/start")) == 1
 
 
-def test_what_is_steered_in_after_the_last_answer_calls_the_loop_again_in_the_same_turn() -> None:
+def test_what_is_steered_in_after_the_last_answer_calls_the_loop_again() -> None:
     heard: list[str] = []
 
     async def loop(turn: TurnRecorder) -> None:
@@ -307,7 +306,7 @@ def test_a_loop_that_goes_on_after_the_cancelling_can_record_nothing_more() -> N
     assert refused == ["TurnAbortedError"]
 
 
-def test_a_call_that_the_loop_itself_cancels_is_aborted_and_the_turn_goes_on() -> None:
+def test_a_call_that_the_loop_cancels_is_aborted_and_the_turn_goes_on() -> None:
     async def loop(turn: TurnRecorder) -> None:
         await ask_for(turn, ("a", '{"seconds": 60}'))
         with pytest.raises(TimeoutError):
@@ -319,7 +318,7 @@ def test_a_call_that_the_loop_itself_cancels_is_aborted_and_the_turn_goes_on() -
     assert reason_kinds(events) == ["completed"]
 
 
-def test_a_loop_that_swallows_a_failed_barrier_still_asks_its_model_nothing() -> None:
+def test_a_loop_that_swallows_a_failed_barrier_asks_its_model_nothing() -> None:
     stores: list[FaultyPersistence] = []
     asked: list[str] = []
 
@@ -459,7 +458,7 @@ def test_an_answer_that_outlives_its_loop_is_cut_off() -> None:
     assert left[0].done()
 
 
-def test_a_reminder_that_another_loop_left_unanswered_is_taken_up_after_a_restart() -> None:
+def test_a_reminder_that_another_loop_left_unanswered_is_taken_up() -> None:
     disk = MemoryDisk()
 
     async def create(turn: TurnRecorder) -> None:

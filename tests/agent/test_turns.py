@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.agent.scene import on_agent
 from tests.program import (
     Program,
     add,
@@ -15,7 +16,6 @@ from tests.program import (
     passes,
     reason_kinds,
     reasons,
-    require_valid,
     results,
     run,
     texts,
@@ -23,7 +23,6 @@ from tests.program import (
     user_texts,
 )
 from watchbell.agent.agent import Agent
-from watchbell.agent.events import StepPrepare
 from watchbell.errors import InvalidEventError
 from watchbell.host import time_context
 from watchbell.log.messages import Message, TextBlock
@@ -61,86 +60,69 @@ def test_a_turn_enters_the_log_in_the_order_of_the_format() -> None:
     assert data(events, "turn/end") == [{"turn": 1, "reason": {"kind": "completed"}}]
 
 
-def test_the_time_stands_before_the_message_that_opens_a_turn() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, plugins=[time_context()]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("hello")
-            await agent.when_idle()
-            assert types(agent.session.events)[:7] == [*OPENING, "user/message", "request/header"]
-            assert [text[:14] for text in user_texts(agent.session.events)] == ["[TIME CONTEXT]", "hello"]
-
-    run(main)
+@on_agent(plugins=[time_context()])
+async def test_the_time_stands_before_the_message_that_opens_a_turn(agent: Agent) -> None:
+    agent.followup("hello")
+    await agent.when_idle()
+    assert types(agent.session.events)[:7] == [*OPENING, "user/message", "request/header"]
+    assert [text[:14] for text in user_texts(agent.session.events)] == ["[TIME CONTEXT]", "hello"]
 
 
-def test_the_claim_the_step_and_its_messages_are_one_batch() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            batches = batches_of(agent)
-            agent.followup("hello")
-            await agent.when_idle()
-            assert batches[:2] == [OPENING[:1], [*OPENING[1:], "request/header", "request/context"]]
-
-    run(main)
+@on_agent()
+async def test_the_claim_the_step_and_its_messages_are_one_batch(agent: Agent) -> None:
+    batches = batches_of(agent)
+    agent.followup("hello")
+    await agent.when_idle()
+    assert batches[:2] == [OPENING[:1], [*OPENING[1:], "request/header", "request/context"]]
 
 
-def test_the_model_is_asked_only_once_the_message_is_durable() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            held = program.store.hold_writes()
-            agent.followup("hello")
-            await held.reached()
-            await asyncio.sleep(3600)
-            assert program.model.requests == []
-            assert "s" not in program.disk.batches
-            held.release()
-            await agent.when_idle()
-            assert len(program.model.requests) == 1
-
-    run(main)
+@on_agent()
+async def test_the_model_is_asked_only_once_the_message_is_durable(program: Program, agent: Agent) -> None:
+    held = program.store.hold_writes()
+    agent.followup("hello")
+    await held.reached()
+    await asyncio.sleep(3600)
+    assert program.model.requests == []
+    assert "s" not in program.disk.batches
+    held.release()
+    await agent.when_idle()
+    assert len(program.model.requests) == 1
 
 
 @pytest.mark.parametrize("durable_steps", [0, 1])
-def test_a_barrier_that_fails_ends_the_turn_without_asking_the_model(durable_steps: int) -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [[call("add", {"a": 1, "b": 1})], "never"], tools=[add]) as program:
-            agent = await program.host.agents.create("s")
-            if durable_steps == 0:
-                program.store.fail_writes(None)
-            agent.followup("hello")
-            await asyncio.sleep(1)
-            program.store.fail_writes(None)
-            await agent.when_idle()
-            assert len(program.model.requests) == durable_steps
-            (reason,) = reasons(agent.session.events)
-            assert (reason["kind"], reason["error"]["code"]) == ("error", "PERSISTENCE_UNCERTAIN")
-            program.store.heal()
-            agent.followup("again")
-            await agent.when_idle()
-            assert reason_kinds(agent.session.events) == ["error", "completed"]
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent([[call("add", {"a": 1, "b": 1})], "never"], tools=[add])
+async def test_a_barrier_that_fails_ends_the_turn_without_asking_the_model(
+    program: Program, agent: Agent, durable_steps: int
+) -> None:
+    if durable_steps == 0:
+        program.store.fail_writes(None)
+    agent.followup("hello")
+    await asyncio.sleep(1)
+    program.store.fail_writes(None)
+    await agent.when_idle()
+    assert len(program.model.requests) == durable_steps
+    (reason,) = reasons(agent.session.events)
+    assert (reason["kind"], reason["error"]["code"]) == ("error", "PERSISTENCE_UNCERTAIN")
+    program.store.heal()
+    agent.followup("again")
+    await agent.when_idle()
+    assert reason_kinds(agent.session.events) == ["error", "completed"]
 
 
-def test_a_durability_listener_that_fails_makes_the_barrier_uncertain() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
+@on_agent()
+async def test_a_durability_listener_that_fails_makes_the_barrier_uncertain(
+    program: Program, agent: Agent
+) -> None:
 
-            async def listener(_: object) -> bool:
-                raise RuntimeError("no luck")
+    async def listener(_: object) -> bool:
+        raise RuntimeError("no luck")
 
-            end = program.host.ctx.on(FlushSession, listener)
-            agent.followup("hello")
-            await agent.when_idle()
-            assert program.model.requests == []
-            assert reasons(agent.session.events)[0]["error"]["code"] == "PERSISTENCE_UNCERTAIN"
-            end()
-
-    run(main)
+    end = program.host.ctx.on(FlushSession, listener)
+    agent.followup("hello")
+    await agent.when_idle()
+    assert program.model.requests == []
+    assert reasons(agent.session.events)[0]["error"]["code"] == "PERSISTENCE_UNCERTAIN"
+    end()
 
 
 def test_each_chunk_is_an_event_and_the_answer_cites_them_all() -> None:
@@ -159,18 +141,12 @@ def test_each_chunk_is_an_event_and_the_answer_cites_them_all() -> None:
     assert answer.data["message"]["source"] == source
 
 
-def test_a_turn_without_end_is_stopped_at_the_limit_of_steps() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, lambda _: call("add", {"a": 0, "b": 0}), tools=[add]) as program:
-            agent = await program.host.agents.create("s")
-            agent.max_steps = 3
-            agent.followup("go")
-            await agent.when_idle()
-            assert len(program.model.requests) == len(results(agent.session.events)) == 3
-            assert reasons(agent.session.events)[0]["error"]["code"] == "STEP_LIMIT"
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent(lambda _: call("add", {"a": 0, "b": 0}), tools=[add], max_steps=3)
+async def test_a_turn_without_end_is_stopped_at_the_limit_of_steps(program: Program, agent: Agent) -> None:
+    agent.followup("go")
+    await agent.when_idle()
+    assert len(program.model.requests) == len(results(agent.session.events)) == 3
+    assert reasons(agent.session.events)[0]["error"]["code"] == "STEP_LIMIT"
 
 
 def test_messages_open_one_turn_each_in_their_order() -> None:
@@ -180,63 +156,46 @@ def test_messages_open_one_turn_each_in_their_order() -> None:
     assert [len(request.messages) for request in requests] == [1, 3, 5]
 
 
-def test_steering_enters_the_running_turn_at_its_next_step() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, [[call("add", {"a": 5, "b": 5})], "ten", "and so"], tools=[add]) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await asyncio.sleep(5)
-            agent.followup("later")
-            agent.steer("hurry")
-            await agent.when_idle()
-            assert texts(agent) == ["go", "<add>", "10", "hurry", "ten", "later", "and so"]
-            assert [mark["turn"] for mark in data(agent.session.events, "step/start")] == [1, 1, 2]
-        require_valid(program.disk.events("s"))
-
-    run(main)
+@on_agent([[call("add", {"a": 5, "b": 5})], "ten", "and so"], tools=[add])
+async def test_steering_enters_the_running_turn_at_its_next_step(agent: Agent) -> None:
+    agent.followup("go")
+    await asyncio.sleep(5)
+    agent.followup("later")
+    agent.steer("hurry")
+    await agent.when_idle()
+    assert texts(agent) == ["go", "<add>", "10", "hurry", "ten", "later", "and so"]
+    assert [mark["turn"] for mark in data(agent.session.events, "step/start")] == [1, 1, 2]
 
 
-def test_steering_during_the_last_answer_gives_the_turn_one_more_step() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, ["first answer", "second"], delay_seconds=1) as program:
-            agent = await program.host.agents.create("s")
-            agent.followup("go")
-            await asyncio.sleep(2)
-            agent.steer("wait")
-            await agent.when_idle()
-            assert texts(agent) == ["go", "first answer", "wait", "second"]
-            assert data(agent.session.events, "turn/start") == [{"turn": 1}]
-
-    run(main)
+@on_agent(["first answer", "second"], delay_seconds=1)
+async def test_steering_during_the_last_answer_gives_the_turn_one_more_step(agent: Agent) -> None:
+    agent.followup("go")
+    await asyncio.sleep(2)
+    agent.steer("wait")
+    await agent.when_idle()
+    assert texts(agent) == ["go", "first answer", "wait", "second"]
+    assert data(agent.session.events, "turn/start") == [{"turn": 1}]
 
 
-def test_steering_an_idle_agent_opens_a_turn() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            agent.steer("hello")
-            await agent.when_idle()
-            assert texts(agent) == ["hello", "ok"]
-
-    run(main)
+@on_agent()
+async def test_steering_an_idle_agent_opens_a_turn(agent: Agent) -> None:
+    agent.steer("hello")
+    await agent.when_idle()
+    assert texts(agent) == ["hello", "ok"]
 
 
-def test_an_injected_message_waits_for_the_next_step() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            agent.inject("by the way")
-            await asyncio.sleep(60)
-            assert program.model.requests == []
-            assert agent.phase == "idle"
-            agent.followup("hello")
-            await agent.when_idle()
-            assert texts(agent) == ["hello", "by the way", "ok"]
-
-    run(main)
+@on_agent()
+async def test_an_injected_message_waits_for_the_next_step(program: Program, agent: Agent) -> None:
+    agent.steer("by the way", wake=False)
+    await asyncio.sleep(60)
+    assert program.model.requests == []
+    assert agent.phase == "idle"
+    agent.followup("hello")
+    await agent.when_idle()
+    assert texts(agent) == ["hello", "by the way", "ok"]
 
 
-def test_the_header_says_whether_a_request_is_the_first_a_resumed_or_a_changed_one() -> None:
+def test_the_header_says_whether_a_request_is_first_resumed_or_changed() -> None:
     async def main(clock: SimulatedClock) -> None:
         first = Program(clock, system="Be kind.")
         async with first:
@@ -261,38 +220,13 @@ def test_the_header_says_whether_a_request_is_the_first_a_resumed_or_a_changed_o
     run(main)
 
 
-def test_a_message_is_assembled_again_when_another_one_comes_meanwhile() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            seen: list[list[str]] = []
-
-            async def slow(event: StepPrepare) -> None:
-                seen.append([message.text for message in event.plan.messages])
-                await asyncio.sleep(10)
-
-            program.host.ctx.on(StepPrepare, slow)
-            agent.followup("first")
-            await asyncio.sleep(5)
-            agent.steer("second")
-            await agent.when_idle()
-            assert seen == [["first"], ["first", "second"]]
-            assert texts(agent) == ["first", "second", "ok"]
-
-    run(main)
-
-
-def test_a_message_needs_an_id_that_no_pending_one_has() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock) as program:
-            agent = await program.host.agents.create("s")
-            message = Message("m", "user", {"kind": "user"}, (TextBlock("hello"),))
-            agent.followup(message)
-            for refused in (message, Message("", "user", {"kind": "user"}, ())):
-                with pytest.raises(InvalidEventError):
-                    agent.steer(refused)
-            await agent.when_idle()
-            await passes()
-            assert texts(agent) == ["hello", "ok"]
-
-    run(main)
+@on_agent()
+async def test_a_message_needs_an_id_that_no_pending_one_has(agent: Agent) -> None:
+    message = Message("m", "user", {"kind": "user"}, (TextBlock("hello"),))
+    agent.followup(message)
+    for refused in (message, Message("", "user", {"kind": "user"}, ())):
+        with pytest.raises(InvalidEventError):
+            agent.steer(refused)
+    await agent.when_idle()
+    await passes()
+    assert texts(agent) == ["hello", "ok"]

@@ -40,7 +40,7 @@ class Recording:
         self._order.append(f"-{self.name}")
 
 
-def test_a_host_offers_its_services_and_gives_each_agent_its_tools_and_system_prompt() -> None:
+def test_a_host_gives_each_agent_its_services_tools_and_system_prompt() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, tools=[ring], system="Be kind.") as program:
             host = program.host
@@ -92,7 +92,7 @@ def test_leaving_aborts_running_turns_and_stores_what_is_left() -> None:
                 agent = await program.host.agents.create(name)
                 agent.followup("hello")
             await asyncio.sleep(1)
-            agent.inject("the last word")
+            agent.steer("the last word", wake=False)
         for name in "abc":
             events = program.disk.events(name)
             require_valid(events)

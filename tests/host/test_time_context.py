@@ -20,7 +20,7 @@ BERLIN: dict[str, Any] = {"kind": "user", "timeZone": "Europe/Berlin"}
 SUMMER_MS = 1811840400_000  # 2027-06-01T09:00:00Z, a Tuesday
 
 
-def test_it_gives_local_time_with_offset_and_zone_the_same_in_utc_and_the_weekday() -> None:
+def test_it_gives_local_time_with_offset_and_zone_utc_and_the_weekday() -> None:
     assert render_time_context(SUMMER_MS + 1999, "Europe/Berlin", ZoneTable()).split("\n") == [
         "[TIME CONTEXT]",
         "now_local: 2027-06-01T11:00:01+02:00",
@@ -62,7 +62,7 @@ def test_a_year_has_four_digits() -> None:
     assert "now_utc: 0999-06-01T00:00:00Z" in text
 
 
-def test_a_zone_that_is_none_is_passed_over_for_the_one_given_before_then_for_the_setting() -> None:
+def test_an_unknown_zone_gives_way_to_the_one_before_then_to_the_setting() -> None:
     async def main(clock: SimulatedClock) -> None:
         plugins = [time_context(time_zone="Europe/Berlin")]
         async with Program(clock, ["ok"] * 4, plugins=plugins) as program:
@@ -107,7 +107,7 @@ def test_it_stands_before_each_message_that_opens_a_step_and_nowhere_else() -> N
     run(main)
 
 
-def test_a_reminder_comes_with_the_zone_that_the_user_gave_last_also_after_a_restart() -> None:
+def test_a_reminder_comes_with_the_zone_given_last_also_after_a_restart() -> None:
     async def main(clock: SimulatedClock) -> None:
         plugins = [schedule.plugin(), time_context(time_zone="UTC")]
         first = Program(clock, plugins=plugins)

@@ -128,7 +128,7 @@ def costs_after(*drafts: Draft, appended: int = 0) -> dict[str, int]:
             agent = await program.host.agents.open("s")
             for _ in range(appended):
                 agent.session.append("watchbell/other", {})
-            await agent.sessions.flush(agent.session)
+            await agent.ctx.sessions.flush(agent.session)
             return await costs(agent, clock)
 
     return run(main)

@@ -213,7 +213,7 @@ def test_batches_that_wait_go_in_one_write(tmp_path: Path) -> None:
             agent.session.append_batch(
                 [Draft("watchbell/take-up", {"messageId": f"{number}", "attempt": 1}, ignorable=True)]
             )
-        await agent.sessions.flush(agent.session)
+        await agent.ctx.sessions.flush(agent.session)
         return storage.files.writes, storage.files.syncs
 
     assert live(tmp_path, 0, body) == (1, 1)

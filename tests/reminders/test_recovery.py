@@ -147,7 +147,7 @@ def test_a_delivery_may_end_while_a_barrier_stands(stored: bool, stage: str, end
         agent = await prepare(running)
         await asyncio.sleep(59.9)
         if stage == "before the claim":
-            agent.inject("something to write")
+            agent.steer("something to write", wake=False)
         held = running.store.hold_writes(stored=stored)
         await asyncio.sleep(1)
         assert held.waiting == 1

@@ -13,6 +13,7 @@ from tests.program import (
     Program,
     ask,
     data,
+    inbox,
     operations,
     quiet,
     reason_kinds,
@@ -182,7 +183,7 @@ def test_a_delivery_that_is_refused_queues_nothing_and_is_tried_again_after_a_gr
             tried = refuse_dispatches(agent, times=8)
             await asyncio.sleep(242)
             assert tried == [60, 61, 63, 67, 75, 91, 123, 183]
-            assert agent.inbox.next_turn == ()
+            assert inbox(agent).next_turn == ()
             assert agent.phase == "idle"
             await asyncio.sleep(3600)
             assert tried[8:] == [243]
@@ -300,7 +301,7 @@ def test_without_a_barrier_nothing_is_decided_and_schedule_itself_never_tries_ag
             end()
             await asyncio.sleep(3600)
             assert operations(agent.session.events) == ["create schedule-1"]
-            agent.inject("by the way")  # leaves the agent idle anew
+            agent.steer("by the way", wake=False)  # leaves the agent idle anew
             await quiet(agent)
             assert reminders(agent.session.events) == [A]
 

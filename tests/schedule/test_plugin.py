@@ -87,7 +87,7 @@ def test_unloading_waits_for_a_delivery_in_flight(stage: str) -> None:
                 await ask(agent, "schedule_create", prompt="p", after_seconds=60)
             await asyncio.sleep(59.9)
             if stage == "before the claim":
-                agent.inject("something to write")
+                agent.steer("something to write", wake=False)
             held = program.store.hold_writes()
             await asyncio.sleep(1)
             unloading = asyncio.create_task(scope.aclose())

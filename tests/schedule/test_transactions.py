@@ -67,7 +67,7 @@ def test_nothing_comes_between_a_transactions_preflight_and_its_last_barrier(sta
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
             if stage == "preflight":
-                agent.inject("something to write")
+                agent.steer("something to write", wake=False)
             held = running.store.hold_writes()
             first = create(agent, "first")
             await held.reached()
@@ -94,7 +94,7 @@ def test_a_call_that_is_cancelled_before_its_append_appends_nothing(point: str) 
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
             if point != "after the append":
-                agent.inject("something to write")
+                agent.steer("something to write", wake=False)
             held = running.store.hold_writes()
             others = [create(agent, "other")] if point == "queued" else []
             signal = AbortSignal()
@@ -183,7 +183,7 @@ def test_a_healed_storage_delivers_what_fell_due_meanwhile() -> None:
             agent = await running.host.agents.create("s")
             await create(agent, seconds=60)
             running.store.fail_writes(None)
-            agent.inject("something to write")
+            agent.steer("something to write", wake=False)
             await asyncio.sleep(3600)
             assert reminders(agent.session.events) == []
             running.store.heal()
@@ -226,7 +226,7 @@ def test_what_the_shape_shows_to_be_wrong_touches_no_storage() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
-            agent.inject("something to write")
+            agent.steer("something to write", wake=False)
             held = running.store.hold_writes()
             assert (await ask(agent, "schedule_create", prompt="p"))["code"] == "invalid_selector"
             assert (await ask(agent, "schedule_delete", id=" "))["code"] == "invalid_rule"

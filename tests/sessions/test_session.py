@@ -146,7 +146,7 @@ def test_a_log_that_is_new_or_closed_off_already_gets_no_mark(earlier: tuple[str
     assert types(session) == [*earlier, "turn/start"]
 
 
-def test_what_an_opening_left_to_write_goes_before_the_first_batch_alone_and_in_it() -> None:
+def test_what_an_opening_left_to_write_goes_into_the_first_batch_alone() -> None:
     session = begin("turn/start")
     session.lead([Draft("turn/end", {"turn": 1}), Draft("session/end-seed", {})])
     assert types(session) == ["turn/start"]
@@ -164,7 +164,7 @@ def test_a_batch_that_places_the_mark_itself_gets_no_other() -> None:
     assert types(session) == ["turn/start", "turn/end", "session/end-seed", "turn/start"]
 
 
-def test_observers_are_called_after_the_batch_is_in_the_log_until_they_end_it() -> None:
+def test_observers_are_called_once_the_batch_is_in_the_log() -> None:
     session = begin()
     seen: list[tuple[str, int, int]] = []
     end = session.observe(lambda batch: seen.append(("first", len(batch), len(session.events))))

@@ -47,7 +47,7 @@ class Actions:
         if plan.has_steps:
             kinds += [self._set_clock] * 2 + [self._suspend]
         for _ in range(self._random.randint(1, 14)):
-            agents = [agent for agent in self._adversary.host.agents.live if not agent.is_closing]
+            agents = [agent for agent in self._adversary.host.agents.live if agent.phase != "closed"]
             if agents:
                 self._random.choice(kinds)(self._random.choice(agents))
             await asyncio.sleep(self._random.choice((0, 0, 0.05, 2, 2, 15)) * self._random.random())
@@ -119,7 +119,7 @@ class Actions:
         asyncio.get_running_loop().call_later(max(0.0, wait - earlier), self._if_live, agent, happen)
 
     def _if_live(self, agent: Agent, happen: Callable[[Agent], None]) -> None:
-        if not agent.is_closing:
+        if agent.phase != "closed":
             happen(agent)
 
     def _delete(self, agent: Agent) -> None:
@@ -158,7 +158,7 @@ class Actions:
 
     def _inject(self, agent: Agent) -> None:
         with suppress(WatchbellError):
-            self._record.quiet_ids.add(agent.inject("by the way").id)
+            self._record.quiet_ids.add(agent.steer("by the way", wake=False).id)
 
     def _cancel(self, agent: Agent) -> None:
         self._record.cancels.append((agent.id, self._adversary.machine.elapsed_seconds))

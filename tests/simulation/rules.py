@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from watchbell.agent import opening, take_ups
-from watchbell.agent.agent import Agent, Reservation
-from watchbell.agent.inbox import Inbox
-from watchbell.agent.retention import Retention
-from watchbell.agent.steps import Entry
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core, Reservation
+from watchbell.agent.inbox import Inbox, Retention
+from watchbell.agent.steps import StepAssembler
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
@@ -55,8 +55,8 @@ _cancel_settles = _set(Reason, "is_loss", property(lambda self: isinstance(self,
 _take_ups_after_a_failed_barrier = _set(Reason, "is_uncertainty", property(lambda self: False))
 _take_ups_after_disposal = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
 _retained_messages = _set(Retention, "holds", lambda self, message: False)
-_ear_for_idleness = _set(Owner, "_on_idle", lambda self: None)
-_ear_for_healing = _set(Agent, "storage_healed", lambda self: None)
+_ear_for_idleness = _set(Owner, "on_idle", lambda self: None)
+_ear_for_healing = _set(Core, "storage_healed", lambda self: None)
 _fork_point = _set(SessionHeader, "owned_from", property(lambda self: 0))
 
 
@@ -175,7 +175,7 @@ def _claim_of_the_idle_agent(patch: Patch) -> None:
         def release(self) -> None:
             pass
 
-    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self))
+    patch.setattr(Agent, "reserve_turn_admission", lambda self: NoReservation(self._core))
 
 
 def _one_queue_for_transactions(patch: Patch) -> None:
@@ -233,25 +233,25 @@ def _second_look_at_the_clock(patch: Patch) -> None:
 def _start_of_the_driver(patch: Patch) -> None:
     """Wait for somebody to type."""
 
-    def start(self: Agent) -> None:
-        self._started = True
+    def open_silently(self: Core) -> None:
+        self._is_open = True
 
-    patch.setattr(Agent, "start", start)
+    patch.setattr(Core, "open", open_silently)
 
 
 def _claim_and_entry_in_one(patch: Patch) -> None:
     """Claim the messages before the step is assembled."""
-    assemble = Entry.assemble
+    assemble = StepAssembler.assemble
 
-    async def claim_first(self: Entry, *, opens_turn: bool) -> Any:
+    async def claim_first(self: StepAssembler, *, opens_turn: bool) -> Any:
         ids = [message.id for message in self.pending(opens_turn=opens_turn)]
         plan = await assemble(self, opens_turn=opens_turn)
-        self._session.append_batch(self._agent.inbox.remove(ids))
+        self._core.session.append_batch(self._core.inbox.remove(ids))
         await asyncio.sleep(0)
         return plan
 
-    patch.setattr(Entry, "assemble", claim_first)
-    patch.setattr(Entry, "is_current", lambda self, plan: True)
+    patch.setattr(StepAssembler, "assemble", claim_first)
+    patch.setattr(StepAssembler, "is_current", lambda self, plan: True)
 
 
 def _sync_before_the_answer(patch: Patch) -> None:

@@ -131,14 +131,14 @@ async def compose(home: Path) -> str:
         assert_type(agent.tools, ToolRegistry)
         assert_type(agent.followup("hello", source={"kind": "user", "timeZone": "Europe/Berlin"}), Message)
         agent.steer("quick")
-        agent.inject("by the way")
+        agent.steer("by the way", wake=False)
         await agent.when_idle()
         agent.cancel(discard_pending=True)
         stop = agent.session.observe(seen)
         stop()
         fork = await host.agents.fork(agent, at=3)
         child = await host.agents.create_child(fork, system="Be a child.")
-        assert_type(child.is_root, bool)
+        assert_type(child.session.header.delegation_depth, int)
         await child.aclose()
         return agent.transcript()[-1].text
 

@@ -5,12 +5,17 @@ Our own loop adds the chunks of a `ChatModel`; a `TurnRunner` reports pieces, wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
+import msgspec
+
+from watchbell.agent.core import Core
 from watchbell.errors import AgentError
 from watchbell.log.chunks import (
     BlockEnd,
     BlockStart,
+    Chunk,
     Finish,
     FinishReason,
     ReasoningDelta,
@@ -18,15 +23,9 @@ from watchbell.log.chunks import (
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
+from watchbell.log.messages import Message, ModelSource, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from watchbell.agent.agent import Agent
-    from watchbell.log.chunks import Chunk
 
 __all__ = ["AnswerLog", "AnswerRecorder"]
 
@@ -35,14 +34,14 @@ class AnswerLog:
     """One answer of one step. Exactly one `append_message` ends it.
 
     Args:
-        agent: Whose answer it is.
+        core: The parts of the agent whose answer it is.
         turn: Number of the turn.
         step: Number of the step.
         taken: Tool-call ids that the answer must not use again.
     """
 
-    def __init__(self, agent: Agent, turn: int, step: int, taken: Iterable[str]) -> None:
-        self._agent = agent
+    def __init__(self, core: Core, turn: int, step: int, taken: Iterable[str]) -> None:
+        self._core = core
         self._turn = turn
         self._step = step
         self._assembler = AnswerAssembler(taken)
@@ -64,7 +63,7 @@ class AnswerLog:
             ModelError: The stream breaks the contract of `ChatModel.stream`.
         """
         chunk = self._assembler.add(received)
-        event = self._agent.session.append("assistant/chunk", ChunkEvent(self._turn, self._step, chunk))
+        event = self._core.session.append("assistant/chunk", ChunkEvent(self._turn, self._step, chunk))
         self._seqs.append(event.seq)
         return chunk
 
@@ -76,13 +75,12 @@ class AnswerLog:
             blocks = tuple(block for block in blocks if not isinstance(block, ToolCallBlock))
             if not blocks:
                 return
-        model = self._agent.model
-        source = {"kind": "model", "provider": model.provider, "model": model.model}
-        message = Message(self._agent.new_id(), "assistant", source, blocks)
-        payload = AssistantMessage(self._turn, self._step, message, interrupted=interrupted)
-        if self._assembler.usage is not None:
-            payload = AssistantMessage(self._turn, self._step, message, self._assembler.usage, interrupted)
-        self._agent.session.append(
+        model = self._core.model
+        source = msgspec.to_builtins(ModelSource(model.provider, model.model))
+        message = Message(self._core.new_id(), "assistant", source, blocks)
+        usage = msgspec.UNSET if self._assembler.usage is None else self._assembler.usage
+        payload = AssistantMessage(self._turn, self._step, message, usage, interrupted)
+        self._core.session.append(
             "assistant/message", payload, source_event_seqs=tuple(self._seqs), surface_op="append"
         )
 

@@ -1,51 +1,57 @@
-"""The driver: takes what is pending, turn after turn, until the inbox is empty."""
+"""The driver: takes what is pending, turn after turn, until there is no work."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import cast
 
-from watchbell.agent.steps import Entry
-from watchbell.agent.turn import Turn, TurnAbortedError
+from watchbell.agent.abort import TurnAbortedError
+from watchbell.agent.agent import Agent
+from watchbell.agent.core import Core
+from watchbell.agent.runner import TurnRecorder, TurnRunner
+from watchbell.agent.steps import StepAssembler
+from watchbell.agent.turn import Turn, answer_turn
+from watchbell.backoff import pause_seconds
+from watchbell.log.payloads import AbortKind, Reason, TurnStart
 from watchbell.log.turns import last_turn
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.take_ups import TakeUps
-    from watchbell.log.payloads import AbortKind, TakeUp
+from watchbell.models.base import ChatModel
+from watchbell.tools.definition import AbortSignal
 
 __all__ = ["Driver"]
 
-FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 60.0
 _logger = logging.getLogger("watchbell.agent")
 # Not the task itself: its own context would hold it, and every turn leave a cycle for the collector.
 _driving: ContextVar[object] = ContextVar("_driving", default=None)
 
 
+@dataclass(slots=True, eq=False)
 class Driver:
     """Runs one agent's turns, one at a time, in a task that lives while there is work.
 
-    Work is a turn to take up, a message of the next-turn list, or one of the next-step list that was not
-    injected silently. What could not enter a turn stays pending and is tried again after a pause that grows
-    from 1 to 60 seconds.
+    Work is a turn to take up, a message of the next-turn list, or one of the next-step list that does not
+    wait silently. What could not enter a turn stays pending and is tried again after a pause that grows.
     """
 
-    def __init__(self, agent: Agent, take_ups: TakeUps) -> None:
-        self._agent = agent
-        self._entry = Entry(agent)
-        self._task: asyncio.Task[None] | None = None
-        self._drive_mark: object = None  # what `_driving` holds in the task and in those that begin in it
-        self._turn: Turn | None = None
-        self._preparing: Turn | None = None
-        self._take_ups = take_ups
-        self._take_ups_wait = False
-        self._work_is_gone: asyncio.Event | None = None
-        found = last_turn(agent.session.events)
-        self._last_turn = 0 if found is None else agent.session.events[found[0]].data["turn"]
+    _agent: Agent
+    _core: Core
+    _assembler: StepAssembler
+    _task: asyncio.Task[None] | None = None
+    _drive_mark: object = None  # what `_driving` holds in the task and in those that begin in it
+    _turn: Turn | None = None
+    _preparing: AbortSignal | None = None  # of a turn that is about to begin
+    _work_is_gone: asyncio.Event | None = None
+    _last_turn: int = 0
+
+    def __post_init__(self) -> None:
+        events = self._core.session.events
+        if (found := last_turn(events)) is not None:
+            self._last_turn = events[found[0]].decode(TurnStart).turn
+        self._core.drive = self
 
     @property
     def is_running(self) -> bool:
@@ -53,25 +59,14 @@ class Driver:
         return self._task is not None
 
     @property
-    def has_work(self) -> bool:
-        """Whether something is there that opens a turn."""
-        if self._agent.inbox.next_turn or self._agent.has_waking_step:
-            return True
-        return self._due_take_up() is not None
-
-    @property
     def is_caller(self) -> bool:
         """Whether its own task asks, or one that began in it (a hook or tool): neither can wait for it."""
         return self._task is not None and _driving.get() is self._drive_mark
 
-    def storage_healed(self) -> None:
-        """Let a turn be taken up again that waited for the storage."""
-        self._take_ups_wait = False
-
     def start(self) -> None:
         """Run turns, in a task of their own, until there is no work."""
         if self._task is None:
-            self._take_ups_wait = False
+            self._core.take_ups_wait = False
             self._drive_mark = object()
             self._task = asyncio.create_task(self._drive(), name=f"watchbell driver {self._agent.id}")
 
@@ -81,10 +76,10 @@ class Driver:
             self._turn.cancel(kind)
         elif self._task is not None:
             self._discard_next()
-            if not self.has_work and self._work_is_gone is not None:
+            if not self._core.has_work and self._work_is_gone is not None:
                 self._work_is_gone.set()
             if self._preparing is not None:
-                self._preparing.cancel(kind)
+                self._preparing.abort()
 
     async def aclose(self) -> None:
         """Abort the running turn as disposed and wait for its end, unless that would wait for the caller."""
@@ -99,29 +94,29 @@ class Driver:
 
     async def _drive(self) -> None:
         _driving.set(self._drive_mark)
-        pause = 0.0
+        failures = 0
         try:
-            while self.has_work and not self._agent.is_closing:
+            while self._core.has_work and not self._core.is_closing:
                 try:
                     await self._run_turn()
-                    pause = 0.0
+                    failures = 0
                     continue
                 except TurnAbortedError:
                     # Before anything was claimed: what may not be dropped is tried again, at once after a
                     # person's cancel, but a hook that cancels every time must not keep the loop busy.
-                    await self._wait(pause)
+                    pass
                 except Exception:
                     _logger.exception("session %s: a turn could not begin; trying again", self._agent.id)
-                    pause = pause or FIRST_PAUSE_SECONDS
-                    await self._wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if pause else FIRST_PAUSE_SECONDS
+                    failures = max(failures, 1)
+                await self._wait(pause_seconds(failures) if failures else 0.0)
+                failures += 1
         finally:
             self._task = None
-            self._agent.settle()
+            self._core.settle()
 
     async def _wait(self, seconds: float) -> None:
         """Pause before the next try, and no longer than there is something to try."""
-        if not self.has_work:
+        if not self._core.has_work:
             return
         self._work_is_gone = asyncio.Event()
         with contextlib.suppress(TimeoutError):
@@ -130,41 +125,36 @@ class Driver:
         self._work_is_gone = None
 
     async def _run_turn(self) -> None:
-        take_up = self._due_take_up()
-        if take_up is not None and not await self._storage_answers():
-            self._take_ups_wait = True
+        core = self._core
+        take_up = core.due_take_up()
+        if take_up is not None and not await core.flush():
+            core.take_ups_wait = True  # no try is spent on a storage that does not confirm what there is
             return
-        turn = self._preparing = Turn(self._agent, self._last_turn + 1)
+        self._preparing = AbortSignal()
         try:
-            plan = await turn.prepare(self._entry, opens_turn=take_up is None)
-            if take_up is None and not plan.messages:
-                return  # all of it was withdrawn meanwhile
-            opened = self._entry.enter_turn(turn.number, plan, take_up)
+            plan = await self._assembler.prepare(self._preparing, opens_turn=take_up is None)
         finally:
             self._preparing = None
-        self._last_turn = turn.number
+        if take_up is None and not plan.messages:
+            return  # all of it was withdrawn meanwhile
+        opened = self._assembler.enter_turn(self._last_turn + 1, plan, take_up)
+        self._last_turn += 1
         if not opened:
             return
-        self._turn = turn
+        self._turn = Turn(self._agent, core, self._assembler, self._last_turn)
         try:
-            await turn.run(self._entry)
+            await self._turn.run(self._answer(self._turn))
         finally:
             self._turn = None
 
-    def _due_take_up(self) -> TakeUp | None:
-        return None if self._take_ups_wait else self._take_ups.advance(self._agent.session.events).due()
-
-    async def _storage_answers(self) -> bool:
-        """Whether the storage confirms all there is; a try to take up is not spent on one that does not."""
-        try:
-            return await self._agent.sessions.flush(self._agent.session)
-        except Exception:  # noqa: BLE001 - a listener may be anybody's; whatever it raises, nothing is certain
-            return False
+    def _answer(self, turn: Turn) -> Awaitable[Reason]:
+        """Have a turn answered by whoever the agent's model is."""
+        model = self._core.model
+        if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
+            return TurnRecorder(turn).run(cast("TurnRunner", model))
+        return answer_turn(turn, cast("ChatModel", model))
 
     def _discard_next(self) -> None:
         """Drop what people had queued for the turn that was about to begin; a turn to take up has nothing."""
-        if self._agent.is_closing or self._due_take_up() is not None:
-            return
-        retention, messages = self._agent.retention, self._entry.pending(opens_turn=True)
-        discarded = [message.id for message in messages if not retention.holds(message)]
-        self._agent.session.append_batch(self._agent.inbox.remove(discarded, canceled=True))
+        if not self._core.is_closing and self._core.due_take_up() is None:
+            self._core.discard(self._assembler.pending(opens_turn=True))

@@ -6,14 +6,15 @@ whichever turn that is in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
-from watchbell.agent.retention import Retention
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message
+from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message, PluginSource
 from watchbell.log.payloads import Splice
 from watchbell.log.projection import (
     WORK,
@@ -25,14 +26,36 @@ from watchbell.log.projection import (
     WorkRow,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from watchbell.log.eventlog import EventLog
-
-__all__ = ["Inbox", "Target"]
+__all__ = ["Inbox", "Retention", "Target"]
 
 Target = Literal["next-turn", "next-step"]
+
+
+class Retention:
+    """Tells retained messages from others (contract section 5).
+
+    A message's own source says so. The messages of some plugins count as well: other programs write them
+    without the flag.
+
+    Args:
+        plugins: Names of these plugins, as sources have them.
+    """
+
+    __slots__ = ("_plugins",)
+
+    def __init__(self, *plugins: str) -> None:
+        self._plugins = set(plugins)
+
+    def add(self, plugin: str) -> None:
+        """Count the messages of a plugin as retained from now on."""
+        self._plugins.add(plugin)
+
+    def holds(self, message: Message) -> bool:
+        """Whether nothing may discard the message while it is pending."""
+        if message.retained:
+            return True
+        origin = message.origin
+        return isinstance(origin, PluginSource) and origin.plugin in self._plugins
 
 
 class _Claim(msgspec.Struct, gc=False):
@@ -97,13 +120,9 @@ class Inbox(Projection[WorkRow]):
         for claim in self._claims.values():
             claim.message = claim.message.complete()
 
-    def find(self, message_id: str) -> tuple[Target, int] | None:
-        """Return the list and position of a pending message, None when it is not pending."""
-        for target, messages in self._lists.items():
-            for position, message in enumerate(messages):
-                if message.id == message_id:
-                    return target, position
-        return None
+    def holds(self, message_id: str) -> bool:
+        """Whether a message is pending."""
+        return any(message.id == message_id for messages in self._lists.values() for message in messages)
 
     def insert(self, messages: Sequence[Message], target: Target, start: int | None = None) -> Draft:
         """Return the event that inserts messages, at the end when `start` is None."""
@@ -165,11 +184,9 @@ class Inbox(Projection[WorkRow]):
 
     def _end_turn(self, *, is_loss: bool) -> None:
         for message_id, claim in list(self._claims.items()):
-            if claim.lost:
-                continue
             if is_loss:
                 claim.lost = True
-            else:
+            elif not claim.lost:
                 del self._claims[message_id]
 
 

@@ -4,57 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 from uuid import uuid4
 
 from watchbell.agent.agent import Agent
-from watchbell.agent.events import AgentCreated, AgentDisposed
-from watchbell.agent.inbox import Inbox
-from watchbell.agent.opening import plan_opening
-from watchbell.agent.retention import Retention
+from watchbell.agent.core import Core
+from watchbell.agent.driver import Driver
+from watchbell.agent.events import AgentCreated, AgentDisposed, AgentIdle
+from watchbell.agent.inbox import Inbox, Retention
+from watchbell.agent.opening import Begin, Prepare, place_damage, plan_opening
+from watchbell.agent.runner import TurnRunner
+from watchbell.agent.steps import Requests, StepAssembler
 from watchbell.agent.take_ups import TakeUps
-from watchbell.errors import (
-    AgentClosedError,
-    CorruptLogError,
-    LogError,
-    PersistenceError,
-    SessionError,
-    SessionNotFoundError,
-)
+from watchbell.context import Context
+from watchbell.errors import AgentClosedError, CorruptLogError, PersistenceError, SessionNotFoundError
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.transcript import TranscriptLength
+from watchbell.models.base import Answerer, ChatModel
 from watchbell.sessions.events import SessionHealed
 from watchbell.sessions.session import Session
 
-if TYPE_CHECKING:
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.context import Context
-    from watchbell.models.base import ChatModel
-    from watchbell.sessions.live import Sessions
-
-__all__ = ["AgentRegistry", "Begin", "Prepare", "place_damage"]
-
-Begin = Callable[[Agent, Inbox], None]
-"""Begins a part of an agent that has just come to be, before a turn may begin; called with its inbox."""
-
-Prepare = Callable[[Session], Awaitable[Begin | None]]
-"""Awaited for each session that is opened for work, before anything is appended to it.
-
-Here a part of the agent folds what it needs of the log, with `await session.fold(...)`, and returns how it
-begins; None when the agent is to have no such part.
-"""
+__all__ = ["AgentRegistry"]
 
 _logger = logging.getLogger("watchbell.agent")
 
 
-async def place_damage(sessions: Sessions, session_id: str, error: CorruptLogError) -> CorruptLogError:
-    """Return the error for damage that showed in the events of an opened log, with the log's place in it."""
-    try:
-        path = (await sessions.read(session_id)).location
-    except (LogError, PersistenceError, SessionError):
-        path = ""
-    return CorruptLogError(error.reason, path=path or f"the log of session {session_id!r}")
+class _Live(NamedTuple):
+    agent: Agent
+    core: Core
 
 
 class AgentRegistry:
@@ -86,7 +65,7 @@ class AgentRegistry:
         self._system = system
         self._max_steps = max_steps
         self._new_id = new_id
-        self._live: dict[str, Agent] = {}
+        self._live: dict[str, _Live] = {}
         self._retention = Retention()
         self._parts: Subscriptions = {}
         # Once for all: with thousands of agents each would hear of every other one's session.
@@ -95,11 +74,12 @@ class AgentRegistry:
     @property
     def live(self) -> tuple[Agent, ...]:
         """The agents that live now, oldest first."""
-        return tuple(self._live.values())
+        return tuple(live.agent for live in self._live.values())
 
     def get(self, session_id: str) -> Agent | None:
         """Return the live agent of a session, None when there is none."""
-        return self._live.get(session_id)
+        live = self._live.get(session_id)
+        return None if live is None else live.agent
 
     def retain(self, plugin: str) -> None:
         """Count the messages of a plugin as retained, whether or not their source says so."""
@@ -197,10 +177,10 @@ class AgentRegistry:
             origin="subagent",
             delegation_depth=header.delegation_depth + 1,
         )
-        if parent.is_closing:
+        if parent.phase == "closed":
             await self._ctx.sessions.close(session)
             raise AgentClosedError(f"agent {parent.id!r} was disposed; it can have no more children")
-        return await self._open(session, parent.ctx, model or parent.model, system)
+        return await self._open(session, parent.ctx, model or self._live[parent.id].core.model, system)
 
     async def aclose(self) -> None:
         """Dispose of all agents, newest first.
@@ -218,61 +198,72 @@ class AgentRegistry:
             raise failures[0]
 
     async def _open(
-        self, session: Session, scope: Context, model: ChatModel | TurnRunner | None, system: str | None
+        self, session: Session, scope: Context, model: Answerer | None, system: str | None
     ) -> Agent:
-        """Make the agent of an opened session and announce it, with no pause after its last events."""
+        """Make the agent of an opened session; what was made of it is undone when that fails."""
         ctx = scope.child()
         ctx.defer_async(lambda: self._end(session))
         try:
-            inbox = Inbox(session.header.owned_from, self._retention)
-            take_ups = TakeUps(session.header.owned_from, self._retention)
-            await session.fold(inbox, take_ups, TranscriptLength())
-            parts = [await each.listener(session) for each in tuple(self._parts)]
-            session.append_batch(plan_opening(session, inbox))
-            agent = Agent(
-                session,
-                ctx,
-                inbox=inbox,
-                take_ups=take_ups,
-                retention=self._retention,
-                model=model or self._model,
-                system=self._system if system is None else system,
-                max_steps=self._max_steps,
-                new_id=self._new_id,
-            )
-            self._live[session.id] = agent
-            for begin in parts:
-                self._begin(begin, agent, inbox)
-            self._ctx.emit(AgentCreated(agent))
-            agent.start()
+            return await self._make(session, ctx, model, system)
         except CorruptLogError as error:
             await ctx.aclose()
             raise await place_damage(self._ctx.sessions, session.id, error) from error
         except BaseException:
             await ctx.aclose()
             raise
+
+    async def _make(
+        self, session: Session, ctx: Context, model: Answerer | None, system: str | None
+    ) -> Agent:
+        """Fold what the agent needs, repair the log, and announce the agent without a pause after that."""
+        owned_from, requests = session.header.owned_from, Requests()
+        inbox, take_ups = Inbox(owned_from, self._retention), TakeUps(owned_from, self._retention)
+        await session.fold(inbox, take_ups, requests, TranscriptLength())
+        begins = [await each.listener(session) for each in tuple(self._parts)]
+        session.append_batch(plan_opening(session, inbox))
+        core = Core(
+            session,
+            ctx,
+            ctx.tools.child(),
+            model=model or self._model,
+            system=self._system if system is None else system,
+            max_steps=self._max_steps,
+            new_id=self._new_id,
+            retention=self._retention,
+            _inbox=inbox,
+            _take_ups=take_ups,
+        )
+        agent = Agent(core)
+        Driver(agent, core, StepAssembler(agent, core, requests))
+        core.on_idle = partial(self._ctx.emit, AgentIdle(agent))
+        self._live[session.id] = _Live(agent, core)
+        for begin in begins:
+            _begin(begin, agent, core.inbox)
+        self._ctx.emit(AgentCreated(agent))
+        core.open()
         return agent
 
-    def _begin(self, begin: Begin | None, agent: Agent, inbox: Inbox) -> None:
-        if begin is not None:
-            try:
-                begin(agent, inbox)
-            except Exception:
-                _logger.exception("session %s: a part of its agent could not begin", agent.id)
-
     def _on_healed(self, event: SessionHealed) -> None:
-        agent = self._live.get(event.session.id)
-        if agent is not None and agent.session is event.session:
-            agent.storage_healed()
+        live = self._live.get(event.session.id)
+        if live is not None and live.core.session is event.session:
+            live.core.storage_healed()
 
     async def _end(self, session: Session) -> None:
         """Close the session of an agent that ended, or never began; all else of its scope was undone."""
-        agent = self._live.get(session.id)
-        if agent is not None:
-            await agent.stop()
+        live = self._live.get(session.id)
+        if live is not None:
+            await live.core.aclose()
             del self._live[session.id]
         try:
             await self._ctx.sessions.close(session)
         finally:
-            if agent is not None:
-                self._ctx.emit(AgentDisposed(agent))
+            if live is not None:
+                self._ctx.emit(AgentDisposed(live.agent))
+
+
+def _begin(begin: Begin | None, agent: Agent, inbox: Inbox) -> None:
+    if begin is not None:
+        try:
+            begin(agent, inbox)
+        except Exception:
+            _logger.exception("session %s: a part of its agent could not begin", agent.id)

@@ -8,23 +8,21 @@ that through a `TurnRecorder`, so that the log says the same as for our own loop
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
+from watchbell.agent.turn import Turn
 from watchbell.errors import AgentError, InvalidEventError, ModelError, PersistenceError
-from watchbell.log.payloads import Completed, MaxTokens
+from watchbell.log.messages import Message, ToolCallBlock
+from watchbell.log.payloads import Completed, MaxTokens, Reason
+from watchbell.models.base import Answerer
+from watchbell.tools.definition import AbortSignal, Tool
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.steps import Entry
-    from watchbell.agent.turn import Turn
-    from watchbell.log.messages import Message, ToolCallBlock
-    from watchbell.log.payloads import Reason
-    from watchbell.tools.definition import AbortSignal, Tool
 
 __all__ = ["TurnRecorder", "TurnRunner"]
 
@@ -41,26 +39,11 @@ _NOT_AWAITED = ToolOutcome(
 
 
 @runtime_checkable
-class TurnRunner(Protocol):
+class TurnRunner(Answerer, Protocol):
     """A loop of another framework that answers turns.
 
     One runner may answer for many agents, and for several of them at a time.
     """
-
-    @property
-    def provider(self) -> str:
-        """Who serves the model, as the log shall call it; not empty."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """The model's name at its provider; not empty."""
-        ...
-
-    @property
-    def context_window(self) -> int | None:
-        """How many tokens a request and its answer may have together, None when unknown."""
-        ...
 
     async def run_turn(self, turn: TurnRecorder) -> None:
         """Answer what `turn.transcript()` ends with, and return when the answer is whole.
@@ -79,14 +62,14 @@ class TurnRunner(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """A call of an answer, until its result is in the log."""
 
-    def __init__(self, given_id: str, block: ToolCallBlock) -> None:
-        self.given_id = given_id
-        self.block = block
-        self.seq: int | None = None
-        self.outcome: ToolOutcome | None = None
+    given_id: str
+    block: ToolCallBlock
+    seq: int | None = None
+    outcome: ToolOutcome | None = None
 
 
 class TurnRecorder:
@@ -96,9 +79,8 @@ class TurnRecorder:
     on: an answer, then its calls, then the next answer in a new step.
     """
 
-    def __init__(self, turn: Turn, entry: Entry) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._entry = entry
         self._answer: AnswerRecorder | None = None
         self._is_answered = False
         self._hit_limit = False
@@ -124,7 +106,7 @@ class TurnRecorder:
     @property
     def system(self) -> str | None:
         """The agent's system prompt, None for none."""
-        return self.agent.system
+        return self._turn.core.system
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -133,7 +115,7 @@ class TurnRecorder:
 
     def transcript(self) -> tuple[Message, ...]:
         """Return the whole conversation so far, oldest message first."""
-        return self.agent.transcript()
+        return self._turn.core.messages()
 
     @asynccontextmanager
     async def answer(self) -> AsyncGenerator[AnswerRecorder]:
@@ -145,7 +127,7 @@ class TurnRecorder:
 
         Raises:
             PersistenceError: The storage did not confirm what the model would be asked. The turn ends.
-            ModelError: The turn has had `Agent.max_steps` steps. It ends.
+            ModelError: The turn has had as many steps as it may. It ends.
             AgentError: An answer is open already.
         """
         self._require_running()
@@ -171,15 +153,9 @@ class TurnRecorder:
         Raises:
             AgentError: The last answer holds no such call that has not been run.
         """
-        call = self._begin_call(call_id)
-        try:
+        with self._begin_call(call_id) as call:
             call.outcome = await self._turn.execute(call.block)
             return call.outcome
-        except asyncio.CancelledError:
-            call.outcome = aborted_outcome()
-            raise
-        finally:
-            self._append_results()
 
     async def watch(self, call_id: str, run: Callable[[], Awaitable[T]]) -> T:
         """Run a call of the last answer with a tool of the framework's own.
@@ -190,19 +166,10 @@ class TurnRecorder:
         Raises:
             AgentError: The last answer holds no such call that has not been run.
         """
-        call = self._begin_call(call_id)
-        try:
+        with self._begin_call(call_id) as call:
             value = await run()
             call.outcome = ToolOutcome(_text_of(value), value)
             return value
-        except asyncio.CancelledError:
-            call.outcome = aborted_outcome()
-            raise
-        except Exception as error:
-            call.outcome = failed_outcome(call.block.name, type(error).__name__)
-            raise
-        finally:
-            self._append_results()
 
     async def run(self, runner: TurnRunner) -> Reason:
         """Have the turn answered and return why it ends. The turn itself calls this."""
@@ -219,13 +186,8 @@ class TurnRecorder:
             turn.end_step()
             if self._hit_limit:
                 return MaxTokens()
-            if not turn.agent.has_waking_step:
+            if await turn.begin_step(is_needed=False) is None:
                 return Completed()
-            plan = await turn.prepare(self._entry, opens_turn=False)
-            if not plan.accepted:
-                self._entry.discard(plan)
-                return Completed()
-            turn.enter_step(self._entry, plan)
             self._is_answered = False
             await turn.confirm()
 
@@ -233,20 +195,20 @@ class TurnRecorder:
         """Call the runner; whatever it does, nothing of the step is left open but the step itself."""
         turn = self._turn
         try:
-            await turn.until_aborted(runner.run_turn(self))
+            await until_aborted(turn.signal, runner.run_turn(self))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             raise ModelError("the loop that answers was cancelled from inside", code="CANCELLED") from None
         except Exception:
-            turn.raise_if_aborted()  # whatever a framework makes of being cancelled
+            raise_if_aborted(turn.signal)  # whatever a framework makes of being cancelled
             if self._failure is not None:  # or of an error of ours
                 raise self._failure from None
             raise
         finally:
             self._settle()
-        turn.raise_if_aborted()
+        raise_if_aborted(turn.signal)
         if self._failure is not None:
             raise self._failure
         if not self._is_answered:
@@ -257,16 +219,13 @@ class TurnRecorder:
         self._settle()
         turn.end_step()
         try:
-            if (limit := turn.step_limit()) is not None:
-                raise limit
-            plan = await turn.prepare(self._entry, opens_turn=False)
-            turn.enter_step(self._entry, plan)
+            entered = await turn.begin_step(is_needed=True)
             self._is_answered = False
             await turn.confirm()
         except (PersistenceError, ModelError) as error:
             self._failure = error
             raise
-        return (*plan.head, *plan.accepted)
+        return entered or ()
 
     def _end_answer(self, answer: AnswerRecorder) -> None:
         log = answer.end(interrupted=False)
@@ -279,19 +238,32 @@ class TurnRecorder:
 
     def _require_running(self) -> None:
         """Raise what has stopped the turn, if anything has; a framework may have swallowed it before."""
-        self._turn.raise_if_aborted()
+        raise_if_aborted(self._turn.signal)
         if self._failure is not None:
             raise self._failure
         if self._is_over:
             raise AgentError(f"turn {self.number} has ended; nothing can be recorded in it any more")
 
-    def _begin_call(self, call_id: str) -> _Call:
+    @contextmanager
+    def _begin_call(self, call_id: str) -> Generator[_Call]:
+        """Begin a call, to be run inside; whatever becomes of it, it has an outcome then."""
         self._require_running()
         for call in self._calls:
             if call.given_id == call_id and call.seq is None and call.outcome is None:
-                call.seq = self._turn.append_call(call.block)
-                return call
-        raise AgentError(f"the last answer holds no call {call_id!r} that is still to run; record it first")
+                break
+        else:
+            raise AgentError(f"the last answer holds no call {call_id!r} still to run; record it first")
+        call.seq = self._turn.append_call(call.block)
+        try:
+            yield call
+        except asyncio.CancelledError:
+            call.outcome = aborted_outcome()
+            raise
+        except Exception as error:
+            call.outcome = failed_outcome(call.block.name, type(error).__name__)
+            raise
+        finally:
+            self._append_results()
 
     def _append_results(self) -> None:
         while self._calls and self._calls[0].outcome is not None:

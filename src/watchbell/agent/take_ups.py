@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
-from watchbell.agent.retention import Retention
+from watchbell.agent.inbox import Retention
+from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import TakeUp, surface_message
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.log.event import Event
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["MAX_TAKE_UPS", "TakeUps"]
 

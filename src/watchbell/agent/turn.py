@@ -1,72 +1,65 @@
-"""One turn: steps of a model's answer and the tool calls in it, each event appended as it happens."""
+"""One turn of an agent, each event appended as it happens, and our own loop that answers it.
+
+The loop asks the model and runs the tools that it calls, until it answers without a call.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
 
+from watchbell.agent.abort import TurnAbortedError, raise_if_aborted, until_aborted_here
+from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerLog
-from watchbell.agent.runner import TurnRecorder
-from watchbell.errors import ModelError, PersistenceError, WatchbellError
+from watchbell.agent.core import Core
+from watchbell.agent.steps import StepAssembler
+from watchbell.errors import ModelError, PersistenceError
 from watchbell.log.chunks import Finish, FinishReason
 from watchbell.log.event import Draft
-from watchbell.log.messages import ToolCallBlock
+from watchbell.log.messages import Message, ToolCallBlock
 from watchbell.log.payloads import (
     Aborted,
+    AbortKind,
     AbortReason,
     Completed,
     Failed,
     MaxTokens,
+    Reason,
     StepMark,
     ToolCallEvent,
     TurnEnd,
     TurnFailure,
 )
 from watchbell.log.turns import tool_result
-from watchbell.models.base import ModelRequest
+from watchbell.models.base import ChatModel, ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
+from watchbell.tools.registry import ToolOutcome
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+__all__ = ["Turn", "answer_turn"]
 
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.agent.steps import Entry, StepPlan
-    from watchbell.log.payloads import AbortKind, Reason
-    from watchbell.models.base import ChatModel
-    from watchbell.tools.registry import ToolOutcome
-
-__all__ = ["Turn", "TurnAbortedError"]
-
-T = TypeVar("T")
 _logger = logging.getLogger("watchbell.agent")
 
 
-class TurnAbortedError(WatchbellError):
-    """The turn was cancelled while something in it was awaited."""
-
-
+@dataclass(slots=True, eq=False)
 class Turn:
-    """A running turn. Its first step has entered the log already; `run` goes on to `turn/end`.
+    """A turn that runs. Its first step has entered the log already; `run` goes on to `turn/end`.
 
     Attributes:
-        agent: Whose turn it is.
-        number: The turn's number.
         step: Number of the step that is open, or was last.
         signal: Aborted when the turn is cancelled; its tools see the same signal.
     """
 
-    def __init__(self, agent: Agent, number: int) -> None:
-        self.number = number
-        self.signal = AbortSignal()
-        self.agent = agent
-        self.step = 1
-        self._session = agent.session
-        self._step_open = True
-        self._abort_kind: AbortKind = "user"
-        self._call_ids: set[str] = set()
+    agent: Agent
+    core: Core
+    assembler: StepAssembler
+    number: int
+    step: int = 1
+    signal: AbortSignal = field(default_factory=AbortSignal)
+    _is_step_open: bool = True
+    _abort_kind: AbortKind = "user"
+    _call_ids: set[str] = field(default_factory=set[str])
 
     def cancel(self, kind: AbortKind) -> None:
         """Abort the turn; its end says who did it: `user`, `parent`, `hook` or `disposed`."""
@@ -74,139 +67,71 @@ class Turn:
             self._abort_kind = kind
             self.signal.abort()
 
-    async def run(self, entry: Entry) -> None:
-        """Answer until the turn ends, whatever happens; the log then holds its `turn/end`."""
-        model = self.agent.model
+    async def run(self, answering: Awaitable[Reason]) -> None:
+        """Await `answering`, which tells why the turn ends, and append the end whatever happens."""
+        session = self.core.session
         reason: Reason
         try:
-            if hasattr(model, "run_turn"):  # `isinstance` of a protocol costs as much as appending an event
-                reason = await TurnRecorder(self, entry).run(cast("TurnRunner", model))
-            else:
-                reason = await self._run_steps(entry, cast("ChatModel", model))
+            reason = await answering
         except TurnAbortedError:
             reason = Aborted(AbortReason(self._abort_kind))
         except PersistenceError:
-            reason = _error(
-                "PERSISTENCE_UNCERTAIN", "the storage did not confirm the message; nothing was asked"
-            )
+            failure = "the storage did not confirm the message; nothing was asked"
+            reason = Failed(TurnFailure(failure, "PERSISTENCE_UNCERTAIN"))
         except ModelError as error:
-            reason = Failed(_failure(error))
+            details = error.code, error.status, error.retry_after_ms, error.request_id
+            reason = Failed(TurnFailure(str(error), *details))
         except Exception as error:  # a turn always gets its end; the log of the program has the rest
-            _logger.exception("turn %d of session %s failed", self.number, self._session.id)
-            reason = _error("INTERNAL_ERROR", f"the turn failed: {type(error).__name__}")
-        ends = [Draft("step/end", StepMark(self.number, self.step))] if self._step_open else []
-        self._session.append_batch([*ends, Draft("turn/end", TurnEnd(self.number, reason))])
+            _logger.exception("turn %d of session %s failed", self.number, session.id)
+            reason = Failed(TurnFailure(f"the turn failed: {type(error).__name__}", "INTERNAL_ERROR"))
+        ends = [Draft("step/end", StepMark(self.number, self.step))] if self._is_step_open else []
+        session.append_batch([*ends, Draft("turn/end", TurnEnd(self.number, reason))])
 
     def end_step(self) -> None:
         """Append the end of the step that is open, if one is."""
-        if self._step_open:
-            self._session.append("step/end", StepMark(self.number, self.step))
-        self._step_open = False
+        if self._is_step_open:
+            self.core.session.append("step/end", StepMark(self.number, self.step))
+        self._is_step_open = False
 
-    def enter_step(self, entry: Entry, plan: StepPlan) -> None:
-        """Append the beginning of the next step."""
-        entry.enter_step(self.number, self.step + 1, plan)
-        self.step += 1
-        self._step_open = True
+    async def begin_step(self, *, is_needed: bool) -> tuple[Message, ...] | None:
+        """Begin the next step, with what was steered in meanwhile.
 
-    def step_limit(self) -> ModelError | None:
-        """Return the error that stops the turn, None while it may have another step."""
-        if self.step < self.agent.max_steps:
+        Args:
+            is_needed: Whether the turn goes on even if nothing was.
+
+        Returns:
+            The messages that entered; None when there is no such step.
+
+        Raises:
+            ModelError: The turn has had as many steps as it may.
+            TurnAbortedError: The turn was cancelled.
+        """
+        if is_needed and self.step >= self.core.max_steps:
+            raise ModelError(f"the turn was stopped after {self.step} steps", code="STEP_LIMIT")
+        if not is_needed and not self.core.has_waking_step:
             return None
-        return ModelError(f"the turn was stopped after {self.step} steps", code="STEP_LIMIT")
-
-    async def prepare(self, entry: Entry, *, opens_turn: bool) -> StepPlan:
-        """Assemble the next step, anew until its messages did not change meanwhile.
-
-        Nothing may be awaited between the return and the claim of these messages.
-
-        Raises:
-            TurnAbortedError: The turn was aborted.
-        """
-        while True:
-            assembling = entry.assemble(opens_turn=opens_turn)
-            # Without hooks it waits for nothing, so that it needs no task.
-            plan = await (self.until_aborted(assembling) if entry.has_hooks else assembling)
-            self.raise_if_aborted()  # while the end of the assembling was on its way here
-            if entry.is_current(plan):
-                return plan
-
-    async def until_aborted(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` of others, in a task of its own, cancelling it when the turn is aborted.
-
-        Raises:
-            TurnAbortedError: The turn was aborted before `work` had ended.
-        """
-        task = asyncio.ensure_future(work)
-        forget = self.signal.on_abort(task.cancel)
-        try:
-            if self.signal.aborted:
-                task.cancel()
-            return await task
-        except asyncio.CancelledError:
-            if not self.signal.aborted:
-                task.cancel()
-                raise
-            raise TurnAbortedError from None
-        finally:
-            forget()
-
-    async def until_aborted_here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the task that asks, cancelling what it waits for when the turn is aborted.
-
-        Raises:
-            TurnAbortedError: The turn was aborted before `work` had ended.
-        """
-        task = asyncio.current_task()
-        if task is None or self.signal.aborted:
-            work.close()
-            raise TurnAbortedError
-        requests = task.cancelling()
-        forget = self.signal.on_abort(task.cancel)
-        try:
-            result = await work
-            if not self.signal.aborted:
-                return result
-        except asyncio.CancelledError:
-            if not self.signal.aborted:
-                raise
-        finally:
-            forget()
-            if self.signal.aborted:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.sleep(0)  # the abort may have come too late for `work` to notice
-                task.uncancel()
-        if task.cancelling() > requests:  # somebody else cancelled the task as well
-            raise asyncio.CancelledError
-        raise TurnAbortedError
-
-    def raise_if_aborted(self) -> None:
-        """Do nothing unless the turn was aborted.
-
-        Raises:
-            TurnAbortedError: It was.
-        """
-        if self.signal.aborted:
-            raise TurnAbortedError
+        plan = await self.assembler.prepare(self.signal, opens_turn=False)
+        if not is_needed and not plan.accepted:
+            self.core.discard(plan.rejected)
+            return None
+        self.assembler.enter_step(self.number, self.step + 1, plan)
+        self.step += 1
+        self._is_step_open = True
+        return (*plan.head, *plan.accepted)
 
     async def confirm(self) -> None:
         """Wait until all that the model will be asked about is durable.
 
         Raises:
-            PersistenceError: That is not certain.
+            PersistenceError: It is not certain that all of it is.
+            TurnAbortedError: The turn was cancelled.
         """
-        try:
-            acknowledged = await self.until_aborted_here(self.agent.sessions.flush(self._session))
-        except TurnAbortedError:
-            raise
-        except Exception as error:
-            raise PersistenceError("the storage did not confirm the message") from error
-        if not acknowledged:
-            raise PersistenceError("no storage acknowledged the message")
+        if not await until_aborted_here(self.signal, self.core.flush()):
+            raise PersistenceError("the storage did not confirm the message")
 
     def begin_answer(self) -> AnswerLog:
         """Begin the answer of the step that is open."""
-        return AnswerLog(self.agent, self.number, self.step, self._call_ids)
+        return AnswerLog(self.core, self.number, self.step, self._call_ids)
 
     def take_calls(self, answer: AnswerLog) -> tuple[ToolCallBlock, ...]:
         """Return the calls of a whole answer; their ids are taken for the rest of the turn."""
@@ -217,91 +142,90 @@ class Turn:
     def append_call(self, call: ToolCallBlock) -> int:
         """Append that a call is about to run, and return the seq of that event."""
         payload = ToolCallEvent(self.number, self.step, call.id, call.name, call.arguments)
-        return self._session.append("tool/call", payload).seq
+        return self.core.session.append("tool/call", payload).seq
 
     async def execute(self, call: ToolCallBlock) -> ToolOutcome:
         """Run a call of one of the agent's tools; there is an outcome whatever the tool does."""
         execution = ToolExecution(self.agent, call.id, self.signal)
-        return await self.agent.tools.execute(call.name, call.arguments, execution)
+        return await self.core.tools.execute(call.name, call.arguments, execution)
 
     def append_result(self, call: ToolCallBlock, seq: int | None, outcome: ToolOutcome) -> None:
         """Append what a call came to; `seq` is that of its `tool/call`, None when it never began."""
-        self._session.append_batch(
-            [
-                tool_result(
-                    self.number,
-                    self.step,
-                    call.id,
-                    outcome.text,
-                    is_error=outcome.is_error,
-                    error=outcome.error,
-                    cites=seq,
-                )
-            ]
+        result = tool_result(
+            self.number,
+            self.step,
+            call.id,
+            outcome.text,
+            is_error=outcome.is_error,
+            error=outcome.error,
+            cites=seq,
         )
-
-    async def _run_steps(self, entry: Entry, model: ChatModel) -> Reason:
-        """Run our own loop: ask the model, run its calls, until it answers without any."""
-        while True:
-            reason = await self._answer(model)
-            self.end_step()
-            if reason is None and (limit := self.step_limit()) is not None:
-                raise limit
-            if reason is not None and (not isinstance(reason, Completed) or not self.agent.has_waking_step):
-                return reason
-            plan = await self.prepare(entry, opens_turn=False)
-            if reason is not None and not plan.accepted:
-                entry.discard(plan)
-                return reason
-            self.enter_step(entry, plan)
-
-    async def _answer(self, model: ChatModel) -> Reason | None:
-        """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
-        await self.confirm()
-        answer, finish = await self._stream(model)
-        calls = self.take_calls(answer)
-        if calls:
-            await self._run_calls(calls)
-            return None
-        return MaxTokens() if finish.kind == "max-tokens" else Completed()
-
-    async def _stream(self, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
-        answer = self.begin_answer()
-        try:
-            await self.until_aborted_here(self._receive(model, answer))
-        except (TurnAbortedError, ModelError):
-            answer.append_message(interrupted=True)
-            raise
-        finish = answer.finish or FinishReason(
-            "error", {"message": "the answer was cut off", "code": "CUT_STREAM"}
-        )
-        if finish.kind in ("error", "aborted"):
-            answer.append_message(interrupted=True)
-            raise _model_error(finish)
-        answer.append_message(interrupted=False)
-        return answer, finish
-
-    async def _receive(self, model: ChatModel, answer: AnswerLog) -> None:
-        agent = self.agent
-        messages = await agent.read_transcript()
-        stream = model.stream(ModelRequest(agent.system, messages, agent.tools.specs()))
-        try:
-            async for received in stream:
-                if isinstance(answer.add(received), Finish):
-                    break
-        finally:
-            await stream.aclose()
-
-    async def _run_calls(self, calls: Sequence[ToolCallBlock]) -> None:
-        """Run the calls side by side; their results enter in the order of the calls, one for each."""
-        started = [(self.append_call(call), asyncio.create_task(self.execute(call))) for call in calls]
-        for call, (seq, task) in zip(calls, started, strict=True):
-            self.append_result(call, seq, await task)
-        self.raise_if_aborted()
+        self.core.session.append_batch([result])
 
 
-def _error(code: str, message: str) -> Failed:
-    return Failed(TurnFailure(message, code))
+async def answer_turn(turn: Turn, model: ChatModel) -> Completed | MaxTokens:
+    """Run the steps of a turn and return why it ends.
+
+    Raises:
+        TurnAbortedError: The turn was cancelled.
+        PersistenceError: The storage did not confirm what the model would be asked.
+        ModelError: The model failed, or the turn has had as many steps as it may.
+    """
+    while True:
+        reason = await _answer_step(turn, model)
+        turn.end_step()
+        if isinstance(reason, MaxTokens):
+            return reason
+        if await turn.begin_step(is_needed=reason is None) is None and reason is not None:
+            return reason
+
+
+async def _answer_step(turn: Turn, model: ChatModel) -> Completed | MaxTokens | None:
+    """Run one step: barrier, model, tool calls. Returns why the turn ends, None when it goes on."""
+    await turn.confirm()
+    answer, finish = await _stream(turn, model)
+    calls = turn.take_calls(answer)
+    if calls:
+        await _run_calls(turn, calls)
+        return None
+    return MaxTokens() if finish.kind == "max-tokens" else Completed()
+
+
+async def _stream(turn: Turn, model: ChatModel) -> tuple[AnswerLog, FinishReason]:
+    answer = turn.begin_answer()
+    try:
+        await until_aborted_here(turn.signal, _receive(turn, model, answer))
+    except (TurnAbortedError, ModelError):
+        answer.append_message(interrupted=True)
+        raise
+    finish = answer.finish or FinishReason(
+        "error", {"message": "the answer was cut off", "code": "CUT_STREAM"}
+    )
+    if finish.kind in ("error", "aborted"):
+        answer.append_message(interrupted=True)
+        raise _model_error(finish)
+    answer.append_message(interrupted=False)
+    return answer, finish
+
+
+async def _receive(turn: Turn, model: ChatModel, answer: AnswerLog) -> None:
+    core = turn.core
+    await core.session.fold(core.transcript)  # in slices, what is long and unread
+    stream = model.stream(ModelRequest(core.system, core.messages(), core.tools.specs()))
+    try:
+        async for received in stream:
+            if isinstance(answer.add(received), Finish):
+                break
+    finally:
+        await stream.aclose()
+
+
+async def _run_calls(turn: Turn, calls: Sequence[ToolCallBlock]) -> None:
+    """Run the calls side by side; their results enter in the order of the calls, one for each."""
+    started = [(turn.append_call(call), asyncio.create_task(turn.execute(call))) for call in calls]
+    for call, (seq, task) in zip(calls, started, strict=True):
+        turn.append_result(call, seq, await task)
+    raise_if_aborted(turn.signal)
 
 
 def _model_error(finish: FinishReason) -> ModelError:
@@ -313,7 +237,3 @@ def _model_error(finish: FinishReason) -> ModelError:
         retry_after_ms=failure.get("providerRetryAfterMs"),
         request_id=failure.get("requestId"),
     )
-
-
-def _failure(error: ModelError) -> TurnFailure:
-    return TurnFailure(str(error), error.code, error.status, error.retry_after_ms, error.request_id)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
 from uuid import uuid4
 
 from watchbell.agent.registry import AgentRegistry
-from watchbell.clock import SystemClock
-from watchbell.context import Context
+from watchbell.agent.runner import TurnRunner
+from watchbell.clock import Clock, SystemClock
+from watchbell.context import Context, Plugin
+from watchbell.models.base import ChatModel
 from watchbell.sessions.live import Sessions
+from watchbell.storage.base import SessionPersistence
+from watchbell.tools.definition import Tool
 from watchbell.tools.registry import ToolRegistry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-
-    from watchbell.agent.runner import TurnRunner
-    from watchbell.clock import Clock
-    from watchbell.context import Plugin
-    from watchbell.models.base import ChatModel
-    from watchbell.storage.base import SessionPersistence
-    from watchbell.tools.definition import Tool
 
 __all__ = ["Host"]
 
@@ -46,6 +41,7 @@ class Host:
         plugins: Installed in order, before the first agent.
         tools: Tools that every agent gets.
         system: System prompt of every agent that is not given one.
+        max_steps: Steps after which a turn is stopped with error `STEP_LIMIT`.
         clock: Wall time; the system's by default.
         new_id: Makes the ids of sessions and messages that are not given one; random ones by default.
     """
@@ -58,6 +54,7 @@ class Host:
         plugins: Sequence[Plugin] = (),
         tools: Sequence[Tool] = (),
         system: str | None = None,
+        max_steps: int = 64,
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
@@ -66,6 +63,7 @@ class Host:
         self._plugins = tuple(plugins)
         self._tools = tuple(tools)
         self._system = system
+        self._max_steps = max_steps
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: uuid4().hex)
         self._ctx = Context()
@@ -102,7 +100,13 @@ class Host:
             tools = ToolRegistry()
             ctx.provide("tools", tools)
             tools.register_all(self._tools, ctx)
-            agents = AgentRegistry(ctx, model=self._model, system=self._system, new_id=self._new_id)
+            agents = AgentRegistry(
+                ctx,
+                model=self._model,
+                system=self._system,
+                max_steps=self._max_steps,
+                new_id=self._new_id,
+            )
             ctx.provide("agents", agents)
             for plugin in self._plugins:
                 await ctx.load(plugin)

@@ -17,7 +17,7 @@ from watchbell.agent.events import StepPrepare
 from watchbell.clock import Clock
 from watchbell.context import Context
 from watchbell.log.eventlog import EventLog
-from watchbell.log.messages import Message, PersonSource, PluginSource, TextBlock
+from watchbell.log.messages import Message, PersonSource, PluginSource
 from watchbell.log.projection import AnyRow, Projection, Reader
 from watchbell.sessions.session import Session
 from watchbell.zones import ZoneTable
@@ -62,7 +62,7 @@ class TimeContextPlugin:
             if plan.accepted:
                 zone = await self._latest_zone(agent.session, plan.accepted) or self._time_zone
                 text = render_time_context(clock.now_ms(), zone, self._zones)
-                plan.head.append(Message(agent.new_id(), "user", source, (TextBlock(text),)))
+                plan.put_first(text, source)
 
         stop = ctx.on(StepPrepare, prepare)
         try:

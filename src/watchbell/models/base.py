@@ -23,7 +23,7 @@ from watchbell.log.chunks import (
 from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import ToolSpec
 
-__all__ = ["AnswerAssembler", "AnswerBlock", "ChatModel", "ModelRequest"]
+__all__ = ["AnswerAssembler", "AnswerBlock", "Answerer", "ChatModel", "ModelRequest"]
 
 AnswerBlock: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock
 """What an answer is made of."""
@@ -48,12 +48,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
 
 
-@runtime_checkable
-class ChatModel(Protocol):
-    """A model that can hold a conversation and call tools.
-
-    It keeps nothing between requests: the whole conversation is in each of them.
-    """
+class Answerer(Protocol):
+    """Who answers: what the log says of a `ChatModel`, or of what stands in the place of one."""
 
     @property
     def provider(self) -> str:
@@ -69,6 +65,14 @@ class ChatModel(Protocol):
     def context_window(self) -> int | None:
         """How many tokens a request and its answer may have together, None when unknown."""
         ...
+
+
+@runtime_checkable
+class ChatModel(Answerer, Protocol):
+    """A model that can hold a conversation and call tools.
+
+    It keeps nothing between requests: the whole conversation is in each of them.
+    """
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer `request`, chunk by chunk, as the answer comes.

@@ -13,8 +13,6 @@ from watchbell.reminders.records import draft_change
 from watchbell.reminders.state import decide, derive_dispatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from watchbell.agent.agent import Agent
     from watchbell.clock import Clock, Timer
     from watchbell.reminders.state import Decision
@@ -50,8 +48,6 @@ class Owner:
         self._asked = False
         self._claiming = False
         self._closed = False
-        # It tells of an idle agent whose storage works again, too.
-        self._end_listening: Callable[[], None] = agent.on_idle(self._on_idle)
         transactions.on_durable_change = self.request
 
     def request(self) -> None:
@@ -68,7 +64,6 @@ class Owner:
         self._disarm()
         if self._look is not None:
             self._look.cancel()
-        self._end_listening()
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -164,9 +159,8 @@ class Owner:
         message = Message(
             derive_message_id(decision), "user", render_source(decision), (TextBlock(render_text(decision)),)
         )
-        insertion = self._agent.inbox.insert([message], "next-turn")
         dispatches = [draft_change(change) for change in derive_dispatches(decision)]
-        self._agent.session.append_batch([insertion, *dispatches])
+        self._agent.followup(message, also=dispatches)
 
     def _arm_again(self, retry_ms: int | None = None) -> None:
         """After a failure, ask again at the next target, or at `retry_ms` if that is earlier."""
@@ -182,6 +176,7 @@ class Owner:
             self._timer.cancel()
             self._timer = None
 
-    def _on_idle(self) -> None:
+    def on_idle(self) -> None:
+        """Look at the schedule again: the agent is idle, or its storage works again while it is."""
         if not self._claiming:
             self.request()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from watchbell.agent.events import AgentDisposed
+from watchbell.agent.events import AgentDisposed, AgentIdle
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
 from watchbell.reminders.framing import PLUGIN_NAME
 from watchbell.reminders.records import draft_change
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from watchbell.agent.agent import Agent
     from watchbell.agent.inbox import Inbox
-    from watchbell.agent.registry import Begin
+    from watchbell.agent.opening import Begin
     from watchbell.clock import Clock
     from watchbell.context import Context
     from watchbell.listeners import Subscription
@@ -84,14 +84,20 @@ class SchedulePlugin:
                     error,
                 )
 
+        def on_idle(event: AgentIdle) -> None:
+            if event.agent in attached:
+                attached[event.agent].owner.on_idle()
+
         catalog_tools()  # their schemas take ten milliseconds, which no resume shall spend
         ctx.agents.retain(PLUGIN_NAME)
         stop: Subscription = ctx.agents.equip(prepare)
+        stop_hearing = ctx.on(AgentIdle, on_idle)
         forget = ctx.on(AgentDisposed, lambda event: attached.pop(event.agent, None))
         try:
             yield
         finally:
             stop()
+            stop_hearing()
             for attachment in tuple(attached.values()):
                 await attachment.aclose()
             forget()
@@ -149,17 +155,17 @@ class Attachment:
         zones: ZoneLookup,
     ) -> None:
         clock: Clock = agent.ctx.clock
-        self._transactions = Transactions(agent.session, agent.sessions, clock, limits, state)
+        self._transactions = Transactions(agent.session, agent.ctx.sessions, clock, limits, state)
         # Before the driver may begin a turn.
         agent.session.append_batch([draft_change(change) for change in missing])
         tools = schedule_tools(self._transactions, zones, limits, agent=agent)
         self._withdraw = agent.tools.register_all(tools, agent.ctx)
-        self._owner = Owner(agent, self._transactions, clock)
+        self.owner = Owner(agent, self._transactions, clock)
         agent.ctx.defer_async(self.aclose)
-        self._owner.request()
+        self.owner.request()
 
     async def aclose(self) -> None:
         """Take the tools away, start nothing new and wait for what is in flight; again, it does nothing."""
         self._withdraw()
-        await self._owner.aclose()
+        await self.owner.aclose()
         await self._transactions.aclose()

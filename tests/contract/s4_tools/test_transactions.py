@@ -187,7 +187,7 @@ def test_each_call_begins_with_a_barrier() -> None:
     """Each call first has everything made durable that is in the log."""
 
     async def body(at: Live) -> None:
-        at.agent.inject("by the way")
+        at.agent.steer("by the way", wake=False)
         assert len(at.program.disk.headers) == 0
         assert await at.list() == []
         assert [event.type for event in at.program.disk.events("s")] == ["agent/inbox/spliced"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.live import Live, live, refuse_dispatches
 from tests.contract.world import later
-from tests.program import data, operations, passes, quiet, reason_kinds, types
+from tests.program import data, inbox, operations, passes, quiet, reason_kinds, types
 from watchbell.agent.events import StepPrepare
 from watchbell.testing import fail, hang
 
@@ -191,7 +191,7 @@ def test_what_fails_before_the_append_leaves_everything_as_it_was(monkeypatch: p
             broken.setattr("watchbell.schedule.owner.render_text", lambda _: 1 / 0)
             await at.until(600)
         assert operations(at.events) == ["create schedule-1"]
-        assert at.agent.inbox.next_turn == ()
+        assert inbox(at.agent).next_turn == ()
         assert at.agent.phase == "idle"
         await at.list()
         await quiet(at.agent)
@@ -210,7 +210,7 @@ def test_an_append_that_fails_queues_nothing() -> None:
         await asyncio.sleep(60.9)
         assert types(tried) == ["agent/inbox/spliced", "schedule/change"]
         assert operations(at.events) == ["create schedule-1"]
-        assert at.agent.inbox.next_turn == ()
+        assert inbox(at.agent).next_turn == ()
         await at.until(1)
         assert at.delivered == ["schedule-1"]
         assert operations(at.events) == ["create schedule-1", "dispatch schedule-1"]

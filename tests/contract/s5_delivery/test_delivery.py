@@ -122,7 +122,7 @@ def test_it_is_decided_within_a_second(last: str) -> None:
                 at.agent.cancel()
             case _:
                 at.program.store.fail_writes(None)
-                at.agent.inject("by the way")
+                at.agent.steer("by the way", wake=False)
                 await asyncio.sleep(90)
                 at.program.store.heal()
                 healed = asyncio.Event()
@@ -193,7 +193,7 @@ def test_it_is_tried_again_when_the_storage_has_healed() -> None:
     async def body(at: Live) -> None:
         await at.remind(60)
         at.program.store.fail_writes(None)
-        at.agent.inject("by the way")
+        at.agent.steer("by the way", wake=False)
         await at.until(600)
         at.program.store.heal()
         assert at.delivered == []

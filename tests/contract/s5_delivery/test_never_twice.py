@@ -17,6 +17,7 @@ from tests.program import (
     Program,
     cut,
     data,
+    inbox,
     operations,
     quiet,
     run,
@@ -24,9 +25,8 @@ from tests.program import (
     types,
 )
 from watchbell import schedule
-from watchbell.agent.events import StepPrepare
+from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.steps import StepPlan
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
 from watchbell.reminders.framing import derive_key
@@ -139,7 +139,7 @@ def test_a_step_is_prepared_before_its_messages_are_claimed() -> None:
         at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
         await at.remind(60)
         await asyncio.sleep(120)
-        assert [message.source["plugin"] for message in at.agent.inbox.next_turn] == ["schedule"]
+        assert [message.source["plugin"] for message in inbox(at.agent).next_turn] == ["schedule"]
         assert "turn/start" not in types(at.events)
         may_go_on.set()
         await quiet(at.agent)
@@ -161,7 +161,7 @@ def test_it_is_assembled_again_when_the_inbox_changed_meanwhile() -> None:
         at.program.host.ctx.on(StepPrepare, hook)
         await at.remind(60)
         await asyncio.sleep(65)
-        at.agent.inject("by the way")
+        at.agent.steer("by the way", wake=False)
         await quiet(at.agent)
         return seen
 
@@ -264,7 +264,7 @@ def test_cancelling_cannot_discard_what_is_retained() -> None:
             )
             at.agent.followup(retained)
             at.agent.cancel(discard_pending=True)
-            assert [message.id for message in at.agent.inbox.next_turn] == ["m"]
+            assert [message.id for message in inbox(at.agent).next_turn] == ["m"]
         await quiet(at.agent)
         at.agent.followup("go")
         await asyncio.sleep(90)

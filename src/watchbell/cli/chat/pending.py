@@ -8,6 +8,7 @@ from datetime import tzinfo
 from typing import Any
 
 from watchbell.agent.agent import Agent
+from watchbell.agent.events import AgentIdle
 from watchbell.cli.console.times import render_moment
 from watchbell.clock import Clock
 from watchbell.errors import ScheduleLogError
@@ -92,7 +93,7 @@ class PendingReminders:
         changed = asyncio.Event()
         stops = [
             self._agent.session.observe(lambda _: changed.set()),
-            self._agent.on_idle(changed.set),
+            self._agent.ctx.on(AgentIdle, lambda _: changed.set()),
         ]
         try:
             while True:

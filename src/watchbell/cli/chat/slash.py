@@ -83,7 +83,7 @@ async def _cancel(talk: Talk, rest: str) -> None:
 
 
 async def _sessions(talk: Talk, rest: str) -> None:
-    stored = [ref.session_id for ref in await talk.agent.sessions.list()]
+    stored = [ref.session_id for ref in await talk.agent.ctx.sessions.list()]
     for name in stored if talk.agent.id in stored else [talk.agent.id, *stored]:
         note(talk, f"{name} (this one)" if name == talk.agent.id else name)
     note(talk, "`watchbell chat ID` opens one.")
@@ -105,7 +105,7 @@ async def _fork(talk: Talk, rest: str) -> None:
 
 
 async def _free_name(talk: Talk, base: str) -> str:
-    taken = {ref.session_id for ref in await talk.agent.sessions.list()}
+    taken = {ref.session_id for ref in await talk.agent.ctx.sessions.list()}
     names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
 

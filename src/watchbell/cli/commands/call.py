@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from watchbell.agent.inbox import Inbox
-from watchbell.agent.opening import plan_opening
-from watchbell.agent.registry import place_damage
-from watchbell.agent.retention import Retention
+from watchbell.agent.inbox import Inbox, Retention
+from watchbell.agent.opening import place_damage, plan_opening
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json
 from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
