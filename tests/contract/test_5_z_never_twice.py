@@ -122,7 +122,7 @@ def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:
     one = f'{head}schedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
     item = f'{{"schedule_id":"a","occurrence_at":"{DUE}","reminder_prompt":"p"}}'
     for text in (one, f"[SCHEDULE REMINDER BATCH]\nOther words.\nreminders_json: [{item}]"):
-        key = derive_key(source, text)
+        key = derive_key(Message("m", "user", source, (TextBlock(text),)))
         assert key is not None
         assert key.reminders == (("a", DUE),)
 

@@ -29,8 +29,8 @@ from watchbell.agent.agent import Agent
 from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.records import AtRecord, Change, Create, Delete, EveryRecord, draft_change
-from watchbell.reminders.rules import Limits
 from watchbell.reminders.state import ScheduleState
 from watchbell.storage.jsonl._frames import encode_frame
 from watchbell.storage.jsonl.files import FileSystem

@@ -9,17 +9,11 @@ import pytest
 
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import decode_instant
+from watchbell.reminders.arguments import Limits, decode_create, decode_delete, decode_list, require_room
 from watchbell.reminders.records import AtRecord, Create, Delete, Dispatch, EveryRecord, decode_change
-from watchbell.reminders.rules import (
-    Limits,
-    RefusedError,
-    decode_create,
-    decode_delete,
-    decode_list,
-    require_room,
-    resolve,
-)
 from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.times import resolve
+from watchbell.reminders.views import RefusedError
 from watchbell.zones import ZoneTable
 
 NOW = "2026-12-01T00:00:00.000Z"

@@ -11,7 +11,7 @@ from tests.program import Program, ask, cut, operations, passes, quiet, reminder
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.log.event import Draft
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 from watchbell.tools.function import tool
 

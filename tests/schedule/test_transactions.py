@@ -12,7 +12,8 @@ from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.errors import ToolAbortedError
 from watchbell.log.event import Draft
-from watchbell.reminders.rules import CreateRequest, Limits, decode_create
+from watchbell.reminders.arguments import Limits, decode_create
+from watchbell.reminders.times import CreateRequest
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock

@@ -36,7 +36,7 @@ from watchbell.errors import SessionExistsError, SessionLockedError
 from watchbell.host import Host
 from watchbell.models.base import ModelRequest
 from watchbell.models.openai._wire import wire_messages
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import (
     MemoryDisk,

@@ -11,8 +11,10 @@ from watchbell.agent.agent import Agent
 from watchbell.cli.console.times import render_moment
 from watchbell.clock import Clock
 from watchbell.errors import ScheduleLogError
+from watchbell.instants import Instant
 from watchbell.reminders.records import Record
-from watchbell.reminders.state import ScheduleState, render_view
+from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.views import derive_view, render_view
 
 __all__ = ["PendingReminders"]
 
@@ -46,8 +48,8 @@ class PendingReminders:
 
     def views(self) -> list[dict[str, Any]]:
         """Return what the tools would show of `records`."""
-        now_ms = self._clock.now_ms()
-        return [render_view(record, now_ms) for record in self.records()]
+        now = Instant(self._clock.now_ms())
+        return [render_view(derive_view(record, now)) for record in self.records()]
 
     def describe(self) -> str:
         """Say in one line how many reminders stay, when the next one fires, and what that needs."""

@@ -24,9 +24,10 @@ from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_offset_time
 from watchbell.log.values import encode_json
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.framing import PLUGIN_NAME
-from watchbell.reminders.rules import Limits, ZoneLookup
-from watchbell.reminders.shapes import error_value
+from watchbell.reminders.times import ZoneLookup
+from watchbell.reminders.views import Failure, render_answer
 from watchbell.schedule.tools import TOOL_NAMES, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.live import Sessions
@@ -120,11 +121,12 @@ def _no_such(tool: str) -> str:
 
 def _tell_of_damage(error: CorruptLogError) -> dict[str, Any]:
     _logger.error("%s", error)
-    return error_value(
+    failure = Failure(
         "corrupt_schedule_log",
         "The log of this session is damaged, so its reminders cannot be read. Nothing was changed. "
         "Tell the user.",
     )
+    return render_answer(failure)
 
 
 async def _open(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:

@@ -11,7 +11,7 @@ from watchbell.cli.console.times import render_utc
 from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionArgument
 from watchbell.cli.stored import fold_reminders, open_store, read_one
 from watchbell.errors import CorruptLogError, ScheduleLogError
-from watchbell.reminders.outcomes import Delivery, derive_deliveries
+from watchbell.reminders.deliveries import Deliveries, Delivery
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def receipts(
     """
     stored = asyncio.run(_read(home, session))
     try:
-        deliveries = derive_deliveries(stored.events, stored.header.owned_from)
+        deliveries = Deliveries(stored.header.owned_from).advance(stored.events).deliveries
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=stored.location) from error
     if as_json:

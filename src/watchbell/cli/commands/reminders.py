@@ -32,8 +32,8 @@ from watchbell.cli.options import (
 from watchbell.cli.stored import Reading, fold_reminders, open_store, read_every, read_one
 from watchbell.clock import wall_ms
 from watchbell.errors import ScheduleLogError
-from watchbell.instants import decode_instant
-from watchbell.reminders.state import render_view
+from watchbell.instants import Instant, decode_instant
+from watchbell.reminders.views import derive_view, render_view
 from watchbell.storage.base import SessionRef
 from watchbell.zones import ZoneTable
 
@@ -123,8 +123,8 @@ def _list(readings: list[Reading], zone: tzinfo | None) -> tuple[list[dict[str, 
             failures.append(f"session {reading.ref.session_id!r}: {error}")
             continue
         for record in records:
-            local = render_local(record.target_ms, zone)
-            rows.append({"session": reading.ref.session_id, **render_view(record, now_ms), "local": local})
+            local, view = render_local(record.target_ms, zone), derive_view(record, Instant(now_ms))
+            rows.append({"session": reading.ref.session_id, **render_view(view), "local": local})
     rows.sort(key=lambda row: decode_instant(row["scheduledAt"]))
     return rows, failures
 
