@@ -11,7 +11,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types coverage fuzz bench docs contract costs mutate sim chaos check wheel clean
+.PHONY: help demo test lint house types coverage fuzz bench docs contract reference costs mutate sim chaos check wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,10 +22,13 @@ demo: $(VENV)/cli.stamp ## see a reminder survive a crash, offline
 test: $(VENV)/dev.stamp ## run the tests; ARGS="-k torn" passes arguments on
 	$(BIN)/python $(PYTEST) $(ARGS)
 
-lint: $(VENV)/dev.stamp ## Ruff and the import contracts
+lint: $(VENV)/dev.stamp house ## Ruff, the import contracts and the house
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/lint-imports --no-logo
+
+house: $(VENV)/dev.stamp ## does the code keep to its plan: circles, sizes, documented names
+	$(BIN)/python -m tests.house
 
 types: $(VENV)/dev.stamp ## basedpyright, strict
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
@@ -55,6 +58,9 @@ docs: $(VENV)/dev.stamp ## run every example, follow every link, build site/
 
 contract: $(VENV)/dev.stamp ## write docs/reference/contract.md from its tests
 	$(BIN)/python -m tests.docs.render_contract
+
+reference: $(VENV)/dev.stamp ## write the reference of the Python API from its docstrings
+	$(BIN)/python -m tests.docs.render_reference
 
 costs: $(VENV)/dev.stamp ## write docs/explanation/costs.md, measured
 	$(BIN)/python -m tests.docs.render_costs

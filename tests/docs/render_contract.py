@@ -1,8 +1,7 @@
 """Renders `docs/reference/contract.md` from the contract's tests: `python -m tests.docs.render_contract`.
 
-Each file `tests/contract/test_<section>_….py` is a section, in order of its name: its docstring is the
-heading and what stands under it, and each test's docstring is a clause, in order. A comment
-`# --- title ---` between tests begins a part of the section.
+Each file of `ORDER` is a section: its docstring is the heading and what stands under it, and each test's
+docstring is a clause, in order. A comment `# --- title ---` between tests begins a part of the section.
 """
 
 from __future__ import annotations
@@ -25,10 +24,35 @@ behind it; `make test` runs them all, and `make contract` renders this page from
 _PART = re.compile(r"^# --- (.+?) -+$")
 
 
+ORDER = [
+    "s1_what_it_is/test_what_it_is",
+    "s2_protocol/test_protocol",
+    "s2_protocol/test_replay",
+    "s3_time/test_time_input",
+    "s3_time/test_zones",
+    "s4_tools/test_tools",
+    "s4_tools/test_checks",
+    "s4_tools/test_transactions",
+    "s4_tools/test_appending",
+    "s5_delivery/test_delivery",
+    "s5_delivery/test_decision",
+    "s5_delivery/test_never_twice",
+    "s5_delivery/test_opening",
+    "s5_delivery/test_so",
+    "s5_delivery/test_framing",
+    "s6_receipts/test_receipts",
+    "s7_composition/test_composition",
+    "s8_time_context/test_time_context",
+    "s9_costs/test_costs",
+]
+"""The files of the contract's tests, in the order of the contract."""
+
+
 def section_files() -> list[Path]:
-    """The files of the contract's tests, in the order of the contract."""
-    found = [path for path in TESTS.glob("test_*.py") if re.match(r"test_\d", path.name)]
-    return sorted(found, key=lambda path: (int(path.stem.split("_")[1]), path.stem))
+    """Return the files in their order, and make sure that none is left out."""
+    listed = [TESTS / f"{name}.py" for name in ORDER]
+    assert sorted(listed) == sorted(TESTS.glob("s*/test_*.py")), "a file is missing in ORDER, or is gone"
+    return listed
 
 
 def render() -> str:

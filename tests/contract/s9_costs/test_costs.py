@@ -17,7 +17,7 @@ from watchbell.models.base import ModelRequest
 from watchbell.schedule.tools import catalog_tools
 from watchbell.testing import call
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "costs.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "costs.md"
 CREATE = call("schedule_create", {"prompt": "p", "after_seconds": 60})
 
 

@@ -33,7 +33,7 @@ from watchbell.reminders.views import AfterView, AtView, Deletion, ErrorCode, Ev
 from watchbell.schedule.tools import catalog_tools
 from watchbell.testing import FaultyPersistence, call
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOOLS = {tool.name: tool for tool in catalog_tools()}
 REFUSED_AT_THE_ROOT = {"oneOf", "anyOf", "allOf", "enum", "not"}
 CATALOG = "from watchbell.cli.main import main; main(['tools', '--json'])"
