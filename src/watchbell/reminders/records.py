@@ -61,6 +61,9 @@ WHITE_SPACE = (
 """ECMAScript's white space and line ends, with U+FEFF; `str.strip` alone would take more."""
 
 
+_TRIMMED_ID = "an id is not empty and has no white space around it"
+
+
 def trim(text: str) -> str:
     """Return `text` without the white space and U+FEFF around it, as ECMAScript's `trim` does."""
     return text.strip(WHITE_SPACE)
@@ -299,8 +302,8 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
     text = bytes(raw)
     try:
         change = _decode_plainly(text) or _decode_slowly(text)
-        if not isinstance(change, Create):
-            _require_id(change.id)
+        if not is_schedule_id(change.id):
+            raise ValueError(_TRIMMED_ID)
         if isinstance(change, Dispatch) and change.accepted_at is not None:
             decode_instant(change.accepted_at)
     except (ValueError, RecursionError) as error:
@@ -363,13 +366,9 @@ def _no_number(text: str) -> object:
     raise ValueError(f"{text[:20]} is not an integer")
 
 
-def _require_id(schedule_id: str) -> None:
-    if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
-        raise ValueError("an id is not empty and has no white space around it")
-
-
 def _check_record(schedule_id: str, prompt: str, scheduled_at: str) -> None:
     if not prompt or prompt.strip(WHITE_SPACE) != prompt:
         raise ValueError("a prompt is trimmed and not blank")
-    _require_id(schedule_id)
+    if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
+        raise ValueError(_TRIMMED_ID)
     decode_instant(scheduled_at)

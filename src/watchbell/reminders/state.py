@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from watchbell.errors import ScheduleLogError
-from watchbell.instants import MAX_INSTANT_MS, Instant, decode_instant, render_instant
+from watchbell.instants import MAX_INSTANT_MS, Duration, Instant, decode_instant, render_instant
 from watchbell.log.projection import Projection
 from watchbell.reminders.records import (
     CHANGES,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ActiveReminder", "ActiveReminders", "ScheduleState"]
 
 _MANY_ROWS = 100
+_NO_INTERVAL = Duration(0)
 
 
 class ActiveReminder(msgspec.Struct, gc=False):
@@ -40,7 +41,7 @@ class ActiveReminder(msgspec.Struct, gc=False):
     """
 
     order: int
-    repeats: bool
+    interval: Duration  # 0 for a one-shot
     made: Record
     moved_to: Instant | None = None
 
@@ -93,7 +94,8 @@ class ActiveReminders:
             record, seen = change.schedule, self.seen
             if record.id in seen:
                 raise ScheduleLogError(f"id {record.id!r} is used again", seq=seq)
-            reminder = ActiveReminder(len(seen), type(record) is EveryRecord, record)
+            interval = record.interval_ms if type(record) is EveryRecord else _NO_INTERVAL
+            reminder = ActiveReminder(len(seen), interval, record)
             self.active[record.id] = reminder
             seen.add(record.id)
             return reminder
@@ -135,20 +137,21 @@ def _following(reminder: ActiveReminder, dispatch: Dispatch, seq: int | None) ->
     Raises:
         ScheduleLogError: The dispatch cannot follow.
     """
-    record, accepted_at = reminder.made, dispatch.accepted_at
-    if not isinstance(record, EveryRecord):
+    interval, accepted_at = reminder.interval, dispatch.accepted_at
+    if not interval:
         if accepted_at is not None:
-            raise ScheduleLogError(f"one-shot {record.id!r} is dispatched with acceptedAt", seq=seq)
+            raise ScheduleLogError(f"one-shot {dispatch.id!r} is dispatched with acceptedAt", seq=seq)
         return None
     if accepted_at is None:
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched without acceptedAt", seq=seq)
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched without acceptedAt", seq=seq)
     try:
         accepted = decode_instant(accepted_at)
     except ValueError as error:
         raise ScheduleLogError(f"not a change of version 1: {error}", seq=seq) from error
-    if accepted < reminder.target:
-        raise ScheduleLogError(f"repeating {record.id!r} is dispatched before its target", seq=seq)
-    _, following = occurrence_at(reminder.target, record.interval_ms, accepted)
+    target = reminder.target
+    if accepted < target:
+        raise ScheduleLogError(f"repeating {dispatch.id!r} is dispatched before its target", seq=seq)
+    _, following = occurrence_at(target, interval, accepted)
     # Past the calendar's end there is no next one.
     return None if following > MAX_INSTANT_MS else following
 
@@ -217,7 +220,7 @@ class ScheduleState(Projection[ChangeRow | UnreadableChange]):
                     raise ScheduleLogError(row.reason, seq=row.seq)
                 reminder = apply(row.data, row.seq)
                 if are_queued and reminder is not None:
-                    heap = self._repeating if reminder.repeats else self._one_shots
+                    heap = self._repeating if reminder.interval else self._one_shots
                     heap.add(reminder, self.reminders.active)
         except ScheduleLogError as error:
             self._failure = error
@@ -279,8 +282,8 @@ class ScheduleState(Projection[ChangeRow | UnreadableChange]):
         if not self._are_queued:
             self._are_queued = True
             reminders = self.reminders.active.values()
-            self._one_shots = _TargetHeap(reminder for reminder in reminders if not reminder.repeats)
-            self._repeating = _TargetHeap(reminder for reminder in reminders if reminder.repeats)
+            self._one_shots = _TargetHeap(reminder for reminder in reminders if not reminder.interval)
+            self._repeating = _TargetHeap(reminder for reminder in reminders if reminder.interval)
         return self._one_shots, self._repeating
 
 
