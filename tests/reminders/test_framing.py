@@ -12,6 +12,7 @@ from watchbell.log.messages import Message, TextBlock
 from watchbell.reminders.decision import Batch, Decision, OneShot
 from watchbell.reminders.framing import (
     DueReminder,
+    Occurrence,
     ReminderKey,
     decode_frame,
     derive_key,
@@ -124,7 +125,9 @@ def test_the_source_lists_the_reminders_and_gives_the_key(decision: Decision, so
     assert json.dumps(render_source(decision)) == json.dumps(source)
     key = key_of(source)
     assert key is not None
-    assert key.reminders == tuple((item["id"], item["occurrenceAt"]) for item in source["reminders"])
+    assert key.reminders == tuple(
+        Occurrence(item["id"], item["occurrenceAt"]) for item in source["reminders"]
+    )
     assert key.accepted_at == source.get("acceptedAt")
 
 
@@ -140,9 +143,9 @@ def test_the_message_id_depends_on_ids_and_occurrences_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        (ANOTHERS_ONE_SHOT, ReminderKey((("schedule-1", AT),))),
-        (ANOTHERS_ONE_SHOT.replace('"schedule-1"', '"a: b"'), ReminderKey((("a: b", AT),))),
-        (ANOTHERS_BATCH, ReminderKey((("b", AT), ("a", "2026-12-01T00:15:00.000Z")))),
+        (ANOTHERS_ONE_SHOT, ReminderKey((Occurrence("schedule-1", AT),))),
+        (ANOTHERS_ONE_SHOT.replace('"schedule-1"', '"a: b"'), ReminderKey((Occurrence("a: b", AT),))),
+        (ANOTHERS_BATCH, ReminderKey((Occurrence("b", AT), Occurrence("a", "2026-12-01T00:15:00.000Z")))),
     ],
 )
 def test_the_key_of_another_programs_message_is_read_from_its_lines(text: str, key: ReminderKey) -> None:
@@ -206,4 +209,4 @@ def test_a_frame_reads_back_as_the_reminders_that_it_presents() -> None:
 def test_a_frame_of_another_program_may_lack_the_prompt() -> None:
     text = f'[SCHEDULE REMINDER]\nWords.\nschedule_id_json: "a"\noccurrence_at: {AT}'
     assert decode_frame(text) == (DueReminder("a", AT, ""),)
-    assert key_of(PLAIN_SOURCE, text) == ReminderKey((("a", AT),))
+    assert key_of(PLAIN_SOURCE, text) == ReminderKey((Occurrence("a", AT),))

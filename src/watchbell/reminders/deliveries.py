@@ -13,18 +13,9 @@ import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import decode_instant, render_instant
+from watchbell.log import payloads
 from watchbell.log.codec import decode_row
 from watchbell.log.eventlog import EventLog
-from watchbell.log.payloads import (
-    Aborted,
-    Blocked,
-    Completed,
-    Failed,
-    Interrupted,
-    MaxTokens,
-    OtherReason,
-    Reason,
-)
 from watchbell.log.projection import (
     WORK_TYPES,
     EnteredMessageRow,
@@ -125,33 +116,23 @@ class Receipts(Projection[ChangeRow | UnreadableChange]):
     def __init__(self, seed_length: int) -> None:
         super().__init__()
         self.by_seq: dict[int, ReminderPresentation] = {}
-        self._pairing = _Pairing(seed_length)
-
-    def fold(self, rows: Sequence[ChangeRow | UnreadableChange], log: EventLog) -> None:
-        """Pair the next dispatches with their creates."""
-        for row in rows:
-            receipt = self._pairing.read(row.seq, row.data if isinstance(row, ChangeRow) else None)
-            if receipt is not None:
-                self.by_seq[row.seq] = receipt
-
-
-class _Pairing:
-    """Pairs dispatches with the creates before them, on either side of where a fork begins."""
-
-    def __init__(self, seed_length: int) -> None:
         self._seed_length = seed_length
         self._is_owned = seed_length <= 0
         self._reminders = ActiveReminders()
 
-    def read(self, seq: int, change: Change | None) -> ReminderPresentation | None:
-        """Return the receipt of a change, None when it has none. A change that is None could not be read."""
-        if change is None or (not self._is_owned and seq >= self._seed_length):
-            # The fork's dispatches are not the parent's. And of what cannot be read nobody knows which
-            # reminder it was about, so nothing is vouched for until its next create.
-            self._reminders = ActiveReminders()
-            self._is_owned = seq >= self._seed_length
-        if change is None:
-            return None
+    def fold(self, rows: Sequence[ChangeRow | UnreadableChange], log: EventLog) -> None:
+        """Pair the next dispatches with their creates, on either side of where a fork begins."""
+        for row in rows:
+            is_readable = isinstance(row, ChangeRow)
+            if not is_readable or (not self._is_owned and row.seq >= self._seed_length):
+                # The fork's dispatches are not the parent's. And of what cannot be read nobody knows which
+                # reminder it was about, so nothing is vouched for until its next create.
+                self._reminders = ActiveReminders()
+                self._is_owned = row.seq >= self._seed_length
+            if is_readable:
+                self._pair(row.seq, row.data)
+
+    def _pair(self, seq: int, change: Change) -> None:
         if isinstance(change, Create):
             # An id used again, in a fork of a fork, begins another reminder.
             self._reminders.forget(change.id)
@@ -160,10 +141,10 @@ class _Pairing:
             self._reminders.apply(change)
         except ScheduleLogError:
             self._reminders.forget(change.id)
-            return None
-        if record is None or not isinstance(change, Dispatch):
-            return None
-        return ReminderPresentation(record.id, record.prompt, _occurrence_at(record, change))
+            return
+        if record is not None and isinstance(change, Dispatch):
+            occurrence_at = _occurrence_at(record, change)
+            self.by_seq[seq] = ReminderPresentation(record.id, record.prompt, occurrence_at)
 
 
 def _occurrence_at(record: Record, dispatch: Dispatch) -> str:
@@ -235,7 +216,7 @@ class Deliveries(Projection[_Row]):
     def __init__(self, seed_length: int) -> None:
         super().__init__()
         self._seed_length = seed_length
-        self._pairing = _Pairing(seed_length)
+        self._receipts = Receipts(seed_length)
         self._found: list[tuple[ChangeRow, ReminderPresentation, _Sent | None]] = []
         self._pending: dict[str, list[str]] = {"next-turn": [], "next-step": []}
         self._sent: dict[str, _Sent] = {}
@@ -263,10 +244,10 @@ class Deliveries(Projection[_Row]):
         """Follow Schedule's messages through the next events."""
         for row in rows:
             match row:
-                case ChangeRow():
-                    self._change(row)
-                case UnreadableChange():
-                    self._pairing.read(row.seq, None)
+                case ChangeRow() | UnreadableChange():
+                    self._receipts.fold([row], log)
+                    if isinstance(row, ChangeRow):
+                        self._change(row)
                 case SplicedRow():
                     self._splice(row)
                 case EnteredMessageRow():
@@ -281,8 +262,7 @@ class Deliveries(Projection[_Row]):
                     self._turn, self._running = None, []
 
     def _change(self, row: ChangeRow) -> None:
-        change = row.data
-        receipt = self._pairing.read(row.seq, change)
+        change, receipt = row.data, self._receipts.by_seq.get(row.seq)
         if receipt is not None:
             sent = self._presented.get(receipt.schedule_id, {}).get(receipt.occurrence_at)
             self._found.append((row, receipt, sent))
@@ -317,8 +297,8 @@ class Deliveries(Projection[_Row]):
         sent = self._sent.setdefault(message.id, _Sent(message.id))
         if not sent.entered:
             sent.outcome = "pending"
-        for schedule_id, occurrence in key.reminders:
-            self._presented.setdefault(schedule_id, {})[occurrence] = sent
+        for each in key.reminders:
+            self._presented.setdefault(each.id, {})[each.occurrence_at] = sent
         return sent
 
     def _take_up(self, start_seq: int) -> Iterator[_Sent]:
@@ -330,18 +310,18 @@ class Deliveries(Projection[_Row]):
                 yield sent
 
 
-def _outcome(reason: Reason) -> Outcome:
+def _outcome(reason: payloads.Reason) -> Outcome:
     """Return what the end of a turn means for the reminder that it was about."""
     match reason:
-        case Completed() | MaxTokens():
+        case payloads.Completed() | payloads.MaxTokens():
             return "answered"
-        case Failed() | OtherReason(kind="error"):
+        case payloads.Failed() | payloads.OtherReason(kind="error"):
             return "failed"
-        case Interrupted():
+        case payloads.Interrupted():
             return "interrupted"
-        case Aborted():
+        case payloads.Aborted():
             return "interrupted" if reason.is_loss else "cancelled"
-        case Blocked() | OtherReason(kind="aborted"):
+        case payloads.Blocked() | payloads.OtherReason(kind="aborted"):
             return "cancelled"
         case _:
             return "unknown"
@@ -401,9 +381,9 @@ class MissingDispatches(Projection[EnteredMessageRow]):
         key = derive_key(message)
         if key is None:
             return
-        for schedule_id, occurrence in key.reminders:
+        for each in key.reminders:
             # A decision before its own occurrence is no decision of ours, and would spoil the log.
-            accepted_at = max(key.accepted_at or "", occurrence)
-            if (occurrence, accepted_at) > self._latest.get(schedule_id, ("", "")):
-                self._latest.pop(schedule_id, None)
-                self._latest[schedule_id] = (occurrence, accepted_at)
+            latest = each.occurrence_at, max(key.accepted_at or "", each.occurrence_at)
+            if latest > self._latest.get(each.id, ("", "")):
+                self._latest.pop(each.id, None)
+                self._latest[each.id] = latest

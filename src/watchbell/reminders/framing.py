@@ -15,12 +15,13 @@ import msgspec
 
 from watchbell.instants import decode_instant, render_instant
 from watchbell.log.messages import Message, PluginSource
-from watchbell.reminders.decision import Batch, Decision, OneShot
+from watchbell.reminders.decision import Decision, OneShot
 from watchbell.reminders.records import is_schedule_id
 
 __all__ = [
     "PLUGIN_NAME",
     "DueReminder",
+    "Occurrence",
     "ReminderKey",
     "decode_frame",
     "derive_key",
@@ -51,16 +52,23 @@ _BATCH_HEAD = (
 _HIDDEN = re.compile("[\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
-class ReminderKey(msgspec.Struct, frozen=True):
-    """Which occurrences a message presents.
+class Occurrence(msgspec.Struct, frozen=True, rename="camel"):
+    """A reminder's id and the canonical UTC instant of one of its occurrences."""
+
+    id: str
+    occurrence_at: str
+
+
+class ReminderKey(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which occurrences a message presents. The source of our messages holds it.
 
     Attributes:
-        reminders: Schedule id and occurrence (canonical UTC) of each, in the message's order.
+        reminders: The occurrences, in the message's order.
         accepted_at: Canonical UTC instant of a batch's decision; None for a one-shot, and for batches that
             other programs wrote.
     """
 
-    reminders: tuple[tuple[str, str], ...]
+    reminders: tuple[Occurrence, ...]
     accepted_at: str | None = None
 
 
@@ -70,18 +78,6 @@ class DueReminder(msgspec.Struct, frozen=True):
     schedule_id: str
     occurrence_at: str
     reminder_prompt: str = ""
-
-
-class _Occurrence(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
-    occurrence_at: str
-
-
-class _Listing(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the source of our messages says besides who wrote them."""
-
-    reminders: tuple[_Occurrence, ...]
-    accepted_at: str | None = None
 
 
 def json_string(text: str) -> str:
@@ -113,17 +109,13 @@ def render_text(decision: Decision) -> str:
 
 def render_source(decision: Decision) -> dict[str, Any]:
     """Return the `source` of the message that presents a decision; `derive_key` reads it back."""
-    accepted_at = render_instant(decision.accepted_at) if isinstance(decision, Batch) else None
-    author = PluginSource(PLUGIN_NAME, retained=True)
-    return {
-        **msgspec.to_builtins(author),
-        **msgspec.to_builtins(_Listing(_occurrences(decision), accepted_at)),
-    }
+    author = msgspec.to_builtins(PluginSource(PLUGIN_NAME, retained=True))
+    return {**author, **msgspec.to_builtins(_key_of(decision))}
 
 
 def derive_message_id(decision: Decision) -> str:
     """Return the id of the message that presents a decision: the same for the same ids and occurrences."""
-    listed = json.dumps(msgspec.to_builtins(_occurrences(decision)), separators=(",", ":"))
+    listed = json.dumps(msgspec.to_builtins(_key_of(decision).reminders), separators=(",", ":"))
     return f"reminder-{hashlib.sha256(listed.encode()).hexdigest()[:32]}"
 
 
@@ -153,7 +145,7 @@ def decode_frame(text: str) -> tuple[DueReminder, ...] | None:
         reminders = msgspec.convert(told, tuple[DueReminder, ...])
     except (KeyError, ValueError, RecursionError):
         return None  # Schedule's own mark over lines that it did not write.
-    return reminders if _key([(each.schedule_id, each.occurrence_at) for each in reminders], None) else None
+    return reminders if _is_sound(_key_in(reminders)) else None
 
 
 def derive_key(message: Message) -> ReminderKey | None:
@@ -166,27 +158,32 @@ def derive_key(message: Message) -> ReminderKey | None:
     if not isinstance(origin, PluginSource) or origin.plugin != PLUGIN_NAME:
         return None
     if "reminders" not in source:
-        framed = decode_frame(message.complete().text) or ()
-        return _key([(each.schedule_id, each.occurrence_at) for each in framed], None)
+        framed = decode_frame(message.complete().text)
+        return None if framed is None else _key_in(framed)
     try:
-        listing = msgspec.convert(source, _Listing)
+        key = msgspec.convert(source, ReminderKey)
     except ValueError:
         return None
-    return _key([(each.id, each.occurrence_at) for each in listing.reminders], listing.accepted_at)
+    return key if _is_sound(key) else None
 
 
-def _key(reminders: list[tuple[str, str]], accepted_at: str | None) -> ReminderKey | None:
-    instants = [at for _, at in reminders] + ([] if accepted_at is None else [accepted_at])
-    is_sound = all(is_schedule_id(schedule_id) for schedule_id, _ in reminders) and all(
-        map(_is_instant, instants)
-    )
-    return ReminderKey(tuple(reminders), accepted_at) if reminders and is_sound else None
-
-
-def _occurrences(decision: Decision) -> tuple[_Occurrence, ...]:
+def _key_of(decision: Decision) -> ReminderKey:
     if isinstance(decision, OneShot):
-        return (_Occurrence(decision.record.id, decision.record.scheduled_at),)
-    return tuple(_Occurrence(record.id, render_instant(at)) for record, at in decision.items)
+        return ReminderKey((Occurrence(decision.record.id, decision.record.scheduled_at),))
+    occurrences = tuple(Occurrence(record.id, render_instant(at)) for record, at in decision.items)
+    return ReminderKey(occurrences, render_instant(decision.accepted_at))
+
+
+def _key_in(frame: tuple[DueReminder, ...]) -> ReminderKey:
+    return ReminderKey(tuple(Occurrence(due.schedule_id, due.occurrence_at) for due in frame))
+
+
+def _is_sound(key: ReminderKey) -> bool:
+    instants = [each.occurrence_at for each in key.reminders]
+    if key.accepted_at is not None:
+        instants.append(key.accepted_at)
+    are_ids = all(is_schedule_id(each.id) for each in key.reminders)
+    return bool(key.reminders) and are_ids and all(map(_is_instant, instants))
 
 
 def _is_instant(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -27,27 +27,19 @@ if TYPE_CHECKING:
     from watchbell.clock import Clock
     from watchbell.sessions.live import Sessions
     from watchbell.sessions.session import Session
+    from watchbell.tools.definition import AbortSignal
 
-__all__ = ["Cancellable", "Transactions"]
+__all__ = ["Transactions"]
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("watchbell.schedule")
 
 
-class Cancellable(Protocol):
-    """Says whether a call is still wanted."""
-
-    @property
-    def aborted(self) -> bool:
-        """Whether it is not."""
-        ...
-
-
 class _Call:
     """A call in the queue; abandoned when whoever made it was cancelled."""
 
-    def __init__(self, signal: Cancellable) -> None:
+    def __init__(self, signal: AbortSignal) -> None:
         self._signal = signal
         self.abandoned = False
 
@@ -87,7 +79,7 @@ class Transactions:
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def create(self, request: CreateRequest, signal: Cancellable) -> View | Failure:
+    async def create(self, request: CreateRequest, signal: AbortSignal) -> View | Failure:
         """Create a reminder and return its view."""
 
         async def transaction(call: _Call) -> View | Failure:
@@ -105,7 +97,7 @@ class Transactions:
 
         return await self._enqueue(transaction, signal)
 
-    async def list(self, signal: Cancellable) -> tuple[View, ...] | Failure:
+    async def list(self, signal: AbortSignal) -> tuple[View, ...] | Failure:
         """Return the views of every active reminder, in create order."""
 
         async def transaction(_: _Call) -> tuple[View, ...] | Failure:
@@ -117,7 +109,7 @@ class Transactions:
 
         return await self._enqueue(transaction, signal)
 
-    async def delete(self, schedule_id: str, signal: Cancellable) -> Deletion | Failure:
+    async def delete(self, schedule_id: str, signal: AbortSignal) -> Deletion | Failure:
         """End an active reminder, and say whether there was one."""
 
         async def transaction(call: _Call) -> Deletion | Failure:
@@ -166,7 +158,7 @@ class Transactions:
         return Instant(self._clock.now_ms())
 
     async def _enqueue(
-        self, transaction: Callable[[_Call], Coroutine[Any, Any, T]], signal: Cancellable
+        self, transaction: Callable[[_Call], Coroutine[Any, Any, T]], signal: AbortSignal
     ) -> T | Failure:
         """Queue a transaction and return what it answers.
 

@@ -29,7 +29,7 @@ from watchbell.agent.inbox import Inbox
 from watchbell.agent.steps import StepPlan
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
-from watchbell.reminders.framing import derive_key
+from watchbell.reminders.framing import Occurrence, derive_key
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 
 DUE = later(60)
@@ -124,7 +124,7 @@ def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:
     for text in (one, f"[SCHEDULE REMINDER BATCH]\nOther words.\nreminders_json: [{item}]"):
         key = derive_key(Message("m", "user", source, (TextBlock(text),)))
         assert key is not None
-        assert key.reminders == (("a", DUE),)
+        assert key.reminders == (Occurrence("a", DUE),)
 
 
 # --- entering a turn -------------------------------------------------------------------------------------
