@@ -14,7 +14,7 @@ import msgspec
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import Duration, Instant, decode_instant
 from watchbell.log.codec import decode_row
-from watchbell.log.event import Draft, Event
+from watchbell.log.event import Draft, Event, declare_type
 from watchbell.log.projection import AnyRow, Reader
 from watchbell.log.values import encode_json
 
@@ -45,7 +45,7 @@ __all__ = [
     "trim",
 ]
 
-SCHEDULE_CHANGE = "schedule/change"
+SCHEDULE_CHANGE = declare_type("schedule/change")
 """The one event type of the protocol."""
 
 MIN_EVERY_INTERVAL_SECONDS = 300
