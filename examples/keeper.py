@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from watchbell import Agent, Event, Host, Message
+from watchbell import Agent, Event, Host
 from watchbell.cli.program import Program
 from watchbell.host.settings import load_settings
 
