@@ -1,13 +1,19 @@
 from __future__ import annotations
 
-from pathlib import Path
+import zoneinfo
 
 import pytest
+import tzlocal
 
-from watchbell.cli.local_zone import find_local_zone
+from watchbell.cli.local_zone import choose_zone
 from watchbell.zones import ZoneTable
 
 ZONES = ZoneTable()
+
+
+def computer_says(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr(tzlocal, "get_localzone_name", lambda: name)
 
 
 @pytest.mark.parametrize(
@@ -22,26 +28,33 @@ ZONES = ZoneTable()
         ("Nowhere/Land", None),
     ],
 )
-def test_the_variable_tz_decides_alone(value: str, name: str | None, tmp_path: Path) -> None:
-    (tmp_path / "timezone").write_text("America/New_York\n")
-    assert find_local_zone(ZONES, environment={"TZ": value}, etc=tmp_path) == name
+def test_the_variable_tz_decides_alone(value: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    computer_says(monkeypatch, "America/New_York")
+    monkeypatch.setenv("TZ", value)
+    assert choose_zone(ZONES, None) == name
 
 
-def test_the_link_localtime_names_the_zone(tmp_path: Path) -> None:
-    data = tmp_path / "usr/share/zoneinfo/America/Vancouver"
-    data.parent.mkdir(parents=True)
-    data.touch()
-    (tmp_path / "localtime").symlink_to(data)
-    (tmp_path / "timezone").write_text("Europe/Berlin")
-    assert find_local_zone(ZONES, environment={}, etc=tmp_path) == "America/Vancouver"
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [("America/Vancouver", "America/Vancouver"), ("Etc/UTC", "Etc/UTC"), ("CET", None), (None, None)],
+)
+def test_without_tz_it_is_the_zone_of_the_computer(
+    told: str | None, name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computer_says(monkeypatch, told)
+    assert choose_zone(ZONES, None) == name
 
 
-def test_the_file_timezone_names_the_zone_when_localtime_is_a_copy(tmp_path: Path) -> None:
-    (tmp_path / "localtime").touch()
-    (tmp_path / "timezone").write_text("Europe/Berlin\n")
-    assert find_local_zone(ZONES, environment={}, etc=tmp_path) == "Europe/Berlin"
+def test_files_that_contradict_each_other_leave_the_zone_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise zoneinfo.ZoneInfoNotFoundError("conflicting configurations")
+
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr(tzlocal, "get_localzone_name", fail)
+    assert choose_zone(ZONES, None) is None
 
 
-def test_nothing_that_says_leaves_the_zone_unknown(tmp_path: Path) -> None:
-    (tmp_path / "timezone").write_bytes(b"\xff")
-    assert find_local_zone(ZONES, environment={}, etc=tmp_path) is None
+def test_the_zone_that_is_set_counts_in_the_spelling_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    computer_says(monkeypatch, "America/New_York")
+    assert choose_zone(ZONES, "asia/kolkata") == "Asia/Kolkata"
+    assert choose_zone(ZONES, "utc") == "UTC"

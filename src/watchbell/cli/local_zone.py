@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from zoneinfo import ZoneInfoNotFoundError
 
 from watchbell.zones import ZoneTable
 
-__all__ = ["find_local_zone"]
-
-_MARK = "zoneinfo/"
-_VARIANTS = ("posix/", "right/")
+__all__ = ["choose_zone"]
 
 
-def find_local_zone(
-    zones: ZoneTable, *, environment: Mapping[str, str] = os.environ, etc: Path = Path("/etc")
-) -> str | None:
-    """Return the name of this computer's zone, None when nothing says which it is.
-
-    It is looked for in the variable `TZ`, where the link `localtime` leads, and in the file `timezone`. `TZ`,
-    when it is set, decides alone, as it does for every other program.
+def choose_zone(zones: ZoneTable, wanted: str | None) -> str | None:
+    """Return the person's zone in the list's own spelling; None when nothing says which it is.
 
     Args:
         zones: Only names that are listed there count.
-        environment: The environment variables.
-        etc: The directory with `localtime` and `timezone`.
+        wanted: The zone that is set, None for this computer's.
     """
-    if "TZ" in environment:
-        return _listed(zones, environment["TZ"].removeprefix(":") or "UTC")
-    for name in (_linked_name(etc / "localtime"), _written_name(etc / "timezone")):
-        if name is not None and (found := _listed(zones, name)) is not None:
-            return found
-    return None
-
-
-def _listed(zones: ZoneTable, name: str) -> str | None:
-    """Return the list's own spelling of a zone that was named, or told by the path of its file."""
-    _, _, after = name.rpartition(_MARK) if _MARK in name else ("", "", name)
-    for variant in _VARIANTS:
-        after = after.removeprefix(variant)
-    zone = zones.find(after)
+    zone = zones.find(_find_local_name() or "" if wanted is None else wanted)
     return None if zone is None else getattr(zone, "key", "UTC")
 
 
-def _linked_name(path: Path) -> str | None:
-    try:
-        target = path.resolve(strict=True).as_posix()
-    except (OSError, RuntimeError):
-        return None
-    return target if _MARK in target else None
+def _find_local_name() -> str | None:
+    """Return what this computer calls its zone. `TZ` alone decides when it is set, as for other programs."""
+    if "TZ" in os.environ:
+        name = os.environ["TZ"].removeprefix(":") or "UTC"
+        return name.rpartition("zoneinfo/")[2].removeprefix("posix/").removeprefix("right/")
+    import tzlocal  # slow to import, and only needed here
 
-
-def _written_name(path: Path) -> str | None:
+    logging.getLogger("tzlocal").setLevel(logging.ERROR)  # which file it follows is nobody's worry
     try:
-        return path.read_text(encoding="ascii").strip() or None
-    except (OSError, ValueError):
+        return tzlocal.get_localzone_name()
+    except ZoneInfoNotFoundError:
         return None

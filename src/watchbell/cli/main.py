@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from watchbell import __version__
+from watchbell.cli import options
 from watchbell.cli.commands.call import call
 from watchbell.cli.commands.chat import chat
 from watchbell.cli.commands.config import config as show_config
-from watchbell.cli.commands.demo import demo
-from watchbell.cli.commands.demo_host import demo_host
-from watchbell.cli.commands.doctor import doctor
+from watchbell.cli.commands.demo import demo, demo_host
+from watchbell.cli.commands.doctor.command import doctor
 from watchbell.cli.commands.log import log
 from watchbell.cli.commands.receipts import receipts
 from watchbell.cli.commands.reminders import reminders
@@ -23,7 +23,6 @@ from watchbell.cli.commands.tools import tools
 from watchbell.cli.commands.verify import verify
 from watchbell.cli.console.guard import report, start_logging
 from watchbell.cli.console.output import prepare_streams
-from watchbell.cli.options import ConfigOption, GivenHomeOption, ProgramOptions
 from watchbell.errors import WatchbellError
 
 __all__ = ["app", "main"]
@@ -51,8 +50,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def watchbell(
     ctx: typer.Context,
-    home: GivenHomeOption = None,
-    config: ConfigOption = None,
+    home: options.GivenHome = None,
+    config: options.Config = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -61,7 +60,7 @@ def watchbell(
 
     Exit codes: 0 fine, 1 the operation failed, 2 wrong usage, 128 + n after signal n.
     """
-    ctx.obj = ProgramOptions(home, config)
+    ctx.obj = options.ProgramOptions(home, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from watchbell.cli.completion import complete_session
-from watchbell.cli.local_zone import find_local_zone
 from watchbell.errors import SettingsError
-from watchbell.host.settings import DEFAULT_HOME, load_settings
-from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from watchbell.host.settings import Effective, Settings
+from watchbell.host.settings import DEFAULT_HOME, Effective, load_settings
 
 __all__ = [
     "DEFAULT_HOME",
-    "BaseUrlOption",
-    "ConfigOption",
-    "GivenHomeOption",
-    "HomeOption",
-    "JsonOption",
-    "ModelOption",
+    "BaseUrl",
+    "Config",
+    "GivenHome",
+    "Home",
+    "Json",
+    "Model",
+    "NewSession",
+    "OptionalSession",
     "ProgramOptions",
-    "SessionArgument",
-    "TimeZoneOption",
-    "choose_zone",
+    "Session",
+    "TimeZone",
     "find_settings",
     "inherit_home",
-    "require_session_id",
 ]
 
 
@@ -43,7 +39,7 @@ class ProgramOptions(msgspec.Struct, frozen=True):
     config: Path | None = None
 
 
-def find_settings(home: Path | None = None, config: Path | None = None, **flags: Any) -> Effective:
+def find_settings(home: Path | None = None, config: Path | None = None, **flags: str | None) -> Effective:
     """Return the effective settings of a command that was given these options; None says nothing.
 
     Raises:
@@ -56,13 +52,6 @@ def find_settings(home: Path | None = None, config: Path | None = None, **flags:
         if str(error).startswith("--"):
             raise typer.BadParameter(str(error)) from error
         raise
-
-
-def choose_zone(settings: Settings, zones: ZoneTable) -> str | None:
-    """Return the person's zone: the one that is set, else this computer's; None when that is unknown."""
-    if settings.time_zone is None:
-        return find_local_zone(zones)
-    return getattr(zones.find(settings.time_zone), "key", "UTC")
 
 
 def inherit_home(ctx: typer.Context, given: Path | None) -> Path | None:
@@ -79,19 +68,37 @@ def _choose_home(ctx: typer.Context, given: Path) -> Path:
     return find_settings(home, _inherit_config(ctx, None)).settings.home
 
 
-_HOME: dict[str, Any] = {
-    "metavar": "DIR",
-    "show_default": "$WATCHBELL_HOME, else ~/.watchbell",
-    "help": "Where the sessions are.",
-}
+def _require_session_id(given: str | None) -> str | None:
+    if given == "":
+        raise typer.BadParameter("the id of a session is not empty")
+    return given
 
-HomeOption = Annotated[Path, typer.Option("--home", callback=_choose_home, **_HOME)]
+
+def _home(callback: Callable[..., Path | None]) -> object:
+    return typer.Option(
+        "--home",
+        callback=callback,
+        metavar="DIR",
+        show_default="$WATCHBELL_HOME, else ~/.watchbell",
+        help="Where the sessions are.",
+    )
+
+
+def _session(told: str) -> object:
+    return typer.Argument(autocompletion=complete_session, callback=_require_session_id, help=told)
+
+
+Home = Annotated[Path, _home(_choose_home)]
 """For a command that needs no other setting; what arrives is the absolute path."""
 
-GivenHomeOption = Annotated[Path | None, typer.Option("--home", callback=inherit_home, **_HOME)]
+GivenHome = Annotated[Path | None, _home(inherit_home)]
 """For a command that finds its settings by itself."""
 
-ConfigOption = Annotated[
+Session = Annotated[str, _session("Id of the session.")]
+OptionalSession = Annotated[str | None, _session("Id of the session; all when omitted.")]
+NewSession = Annotated[str, _session("Id of the session; a new one is begun.")]
+
+Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
@@ -101,8 +108,8 @@ ConfigOption = Annotated[
         help="The settings file.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in pure ASCII.")]
-ModelOption = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, in pure ASCII.")]
+Model = Annotated[
     str | None,
     typer.Option(
         "--model",
@@ -111,30 +118,13 @@ ModelOption = Annotated[
         help="Who answers: a model's name, or `offline`, which needs no account.",
     ),
 ]
-BaseUrlOption = Annotated[
+BaseUrl = Annotated[
     str | None,
     typer.Option(
         "--base-url", metavar="URL", help="An OpenAI-compatible API, such as http://localhost:8000/v1."
     ),
 ]
-TimeZoneOption = Annotated[
+TimeZone = Annotated[
     str | None,
     typer.Option("--time-zone", metavar="ZONE", help="Your IANA time zone; this computer's by default."),
-]
-
-
-def require_session_id(given: str | None) -> str | None:
-    """Return the id of a session as it was given; None when none was.
-
-    Raises:
-        typer.BadParameter: It is empty.
-    """
-    if given == "":
-        raise typer.BadParameter("the id of a session is not empty")
-    return given
-
-
-SessionArgument = Annotated[
-    str,
-    typer.Argument(autocompletion=complete_session, callback=require_session_id, help="Id of the session."),
 ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from watchbell.cli.options import choose_zone
+from watchbell.cli.local_zone import choose_zone
 from watchbell.host import Host, time_context
 from watchbell.host.settings import Settings, build_model
-from watchbell.host.time_context import TIME_ZONE_KEY
+from watchbell.log.messages import PersonSource
 from watchbell.models.base import ChatModel
 from watchbell.reminders.rules import Limits
 from watchbell.schedule.plugin import plugin
@@ -45,7 +44,7 @@ class Program(msgspec.Struct, frozen=True):
             ZoneDataError: The time zone data is missing.
         """
         zones = ZoneTable()
-        return cls(settings, build_model(settings), zones, choose_zone(settings, zones))
+        return cls(settings, build_model(settings), zones, choose_zone(zones, settings.time_zone))
 
     @property
     def home(self) -> Path:
@@ -58,10 +57,9 @@ class Program(msgspec.Struct, frozen=True):
         return None if self.zone_name is None else self.zones.find(self.zone_name)
 
     @property
-    def person(self) -> dict[str, Any]:
+    def person(self) -> dict[str, object]:
         """The source of the messages that the person at this terminal sends."""
-        known = {} if self.zone_name is None else {TIME_ZONE_KEY: self.zone_name}
-        return {"kind": "user", **known}
+        return msgspec.to_builtins(PersonSource(self.zone_name))
 
     def host(self) -> Host:
         """Compose the host; entering it is the caller's."""

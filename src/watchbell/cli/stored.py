@@ -3,73 +3,104 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncGenerator, AsyncIterator
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from watchbell.cli.console.progress import Progress
-from watchbell.errors import LogError, PersistenceError, SessionNotFoundError
+from watchbell.cli.console.progress import progress
+from watchbell.errors import LogError, PersistenceError, ScheduleLogError, SessionNotFoundError
 from watchbell.reminders.state import ScheduleState
-from watchbell.storage.base import SessionPersistence, SessionRef, StoredLog
-from watchbell.storage.jsonl.layout import is_project_directory, unescape_session_id
+from watchbell.storage.base import SessionRef, StoredLog
+from watchbell.storage.jsonl.layout import Compression, is_project_directory, unescape_session_id
 from watchbell.storage.jsonl.store import JsonlStorage
 
-__all__ = ["Reading", "fold_reminders", "open_store", "read_every", "read_one"]
+__all__ = ["Reading", "find_free_id", "fold_reminders", "open_store", "read_every", "read_log_of", "read_one"]
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A stored session and its log, or why the log cannot be read."""
+    """A stored session, as far as it can be read.
+
+    Attributes:
+        ref: The session.
+        log: Its log, None when that cannot be read.
+        reminders: Its reminders, None when they cannot be told.
+        failure: Why the log or its reminders cannot be read; empty when they can.
+    """
 
     ref: SessionRef
-    log: StoredLog | None
+    log: StoredLog | None = None
+    reminders: ScheduleState | None = None
     failure: str = ""
+
+    @classmethod
+    def of(cls, ref: SessionRef, log: StoredLog) -> Reading:
+        """Fold the reminders of a log that was read."""
+        try:
+            return cls(ref, log, fold_reminders(log))
+        except ScheduleLogError as error:
+            return cls(ref, log, failure=str(error))
+
+    @property
+    def complaint(self) -> str:
+        """The failure, and which session it is about."""
+        about = f"session {self.ref.session_id!r}: " if self.ref.session_id else ""
+        return f"{about}{self.failure}"
 
 
 @asynccontextmanager
-async def open_store(home: Path) -> AsyncGenerator[JsonlStorage]:
-    """Give the store of a home, for reading; one that is not there holds nothing."""
-    store = JsonlStorage(home)
+async def open_store(home: Path, compression: Compression = "zstd") -> AsyncGenerator[JsonlStorage]:
+    """Give the store of a home; one that is not there holds nothing. New logs are stored as told."""
+    store = JsonlStorage(home, compression=compression)
     try:
         yield store
     finally:
         await store.aclose()
 
 
-async def read_every(store: JsonlStorage) -> AsyncIterator[Reading]:
+async def read_every(home: Path) -> AsyncIterator[Reading]:
     """Read all sessions, in order of id; one that vanishes meanwhile is left out.
 
     A directory that cannot be read comes last: as the session whose folder it is, else as one without an id.
     """
-    refs, unread = await store.find_all()
-    with Progress("Reading sessions") as progress:
-        for number, ref in enumerate(refs):
-            progress.tell(f"Reading session {number + 1} of {len(refs)}")
-            try:
-                yield Reading(ref, await store.read(ref.session_id))
-            except SessionNotFoundError:
-                continue
-            except (LogError, PersistenceError) as error:
-                yield Reading(ref, None, str(error))
+    async with open_store(home) as store:
+        refs, unread = await store.find_all()
+        with progress("Reading sessions") as tell:
+            for number, ref in enumerate(refs):
+                tell(f"Reading session {number + 1} of {len(refs)}")
+                try:
+                    yield Reading.of(ref, await store.read(ref.session_id))
+                except SessionNotFoundError:
+                    continue
+                except (LogError, PersistenceError) as error:
+                    yield Reading(ref, failure=str(error))
     for path, reason in unread.items():
         is_folder = is_project_directory(path.parent.name)
         session_id = (unescape_session_id(path.name) if is_folder else None) or ""
-        yield Reading(SessionRef(session_id, str(path)), None, f"{path} cannot be read: {reason}")
+        yield Reading(SessionRef(session_id, str(path)), failure=f"{path} cannot be read: {reason}")
 
 
-async def read_one(store: SessionPersistence, session_id: str) -> StoredLog:
-    """Read one session.
+async def read_one(home: Path, session_id: str) -> Reading:
+    """Read one session, and fold its reminders.
 
     Raises:
         SessionNotFoundError: There is none of that id; the message names similar ones.
         CorruptLogError, UnsupportedLogError: It cannot be read.
     """
-    try:
-        return await store.read(session_id)
-    except SessionNotFoundError as error:
-        known = [ref.session_id for ref in await store.list()]
-        raise SessionNotFoundError(f"{error}{_suggest(session_id, known)}") from error
+    log = await read_log_of(home, session_id)
+    return Reading.of(SessionRef(session_id, log.location), log)
+
+
+async def read_log_of(home: Path, session_id: str) -> StoredLog:
+    """Read the log of one session; raises what `read_one` does."""
+    async with open_store(home) as store:
+        try:
+            return await store.read(session_id)
+        except SessionNotFoundError as error:
+            known = [ref.session_id for ref in await store.list()]
+            raise SessionNotFoundError(f"{error}{_suggest(session_id, known)}") from error
 
 
 def fold_reminders(stored: StoredLog) -> ScheduleState:
@@ -81,6 +112,12 @@ def fold_reminders(stored: StoredLog) -> ScheduleState:
     state = ScheduleState(stored.header.owned_from)
     state.advance(stored.events)
     return state
+
+
+def find_free_id(base: str, taken: Collection[str]) -> str:
+    """Return an id that is not taken: `base`, else `base-2`, `base-3` and so on."""
+    names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def _suggest(wanted: str, known: list[str]) -> str:

@@ -17,7 +17,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from tests.cli.conftest import PAST, Store, create, read_events
 from watchbell import Host, schedule
 from watchbell.agent.agent import Agent
+from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.chat.terminal import ChatTerminal
+from watchbell.cli.commands.chat import show_beginning
 from watchbell.cli.program import Program
 from watchbell.clock import WallClock, wall_ms
 from watchbell.host.settings import Settings
@@ -134,7 +136,7 @@ def play(
         with create_pipe_input() as keys, create_app_session(input=keys, output=output):
             async with host:
                 agent = await host.agents.open("main")
-                talking = asyncio.create_task(ChatTerminal(agent, program).talk())
+                talking = asyncio.create_task(ChatTerminal(agent, program).run())
                 await script(Terminal(keys, screen, agent, clock))
                 keys.send_text("\x04")
                 await talking
@@ -226,9 +228,6 @@ def test_leaving_during_an_answer_stops_it(home: Path) -> None:
 def test_resuming_shows_the_last_of_the_history(
     home: Path, store: Store, capsys: pytest.CaptureFixture[str], shown: str
 ) -> None:
-    from watchbell.cli.chat.pending import PendingReminders
-    from watchbell.cli.commands import chat as module
-
     store("main", create("schedule-1", "stretch", PAST))
 
     async def main() -> None:
@@ -237,10 +236,9 @@ def test_resuming_shows_the_last_of_the_history(
             agent = await host.agents.open("main")
             agent.followup("what reminders do I have", source=program.person)
             await agent.when_idle()
-            pending = PendingReminders(agent, host.ctx.clock, program.zone)
-            await pending.overdue_delivered()
+            await PendingReminders(agent, program.zone).overdue_delivered()
             capsys.readouterr()
-            module.show_beginning(agent, program, int(shown), pending)
+            show_beginning(agent, program, int(shown))
 
     asyncio.run(main())
     out = capsys.readouterr().out.splitlines()

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from watchbell.cli.console import progress
-from watchbell.cli.console.progress import Progress
+from watchbell.cli.console import progress as module
+from watchbell.cli.console.progress import progress
 
 
 class Screen(io.StringIO):
@@ -29,22 +29,24 @@ class Screen(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.001)
     monkeypatch.setenv("TERM", "xterm")
 
 
 def show(monkeypatch: pytest.MonkeyPatch) -> str:
     screen = Screen(is_terminal=True)
     monkeypatch.setattr(sys, "stderr", screen)
-    with Progress("Reading \x1b[2J"):
+    with progress("Reading \x1b[2J"):
         assert screen.written.wait(20)
     return screen.getvalue()
 
 
 def test_a_long_wait_shows_what_goes_on_and_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = show(monkeypatch)
-    assert "Reading \\x1b[2J ." in shown
-    assert shown.endswith("\r\x1b[K")
+    assert "Reading \\x1b[2J" in shown
+    after = shown.rpartition("Reading")[2]
+    assert "\x1b[2K" in after  # the line is erased, and the cursor is back
+    assert after.endswith(("\x1b[?25h", "\x1b[2K"))
 
 
 def test_a_dumb_terminal_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,15 +57,15 @@ def test_a_dumb_terminal_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_written_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen(is_terminal=False)
     monkeypatch.setattr(sys, "stderr", screen)
-    with Progress("Reading"):
+    with progress("Reading"):
         assert threading.active_count() >= 1
     assert screen.getvalue() == ""
 
 
 def test_a_short_wait_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 60)
     screen = Screen(is_terminal=True)
     monkeypatch.setattr(sys, "stderr", screen)
-    with Progress("Reading"):
+    with progress("Reading"):
         pass
     assert screen.getvalue() == ""

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from watchbell.cli.console.output import print_answer, print_line, print_row, shorten
 from watchbell.cli.console.times import render_lateness, render_moment
 from watchbell.instants import decode_instant
+from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
-from watchbell.log.messages import Message, ToolResultBlock
-from watchbell.log.payloads import surface_message
-from watchbell.offline._sentences import decode_frame
+from watchbell.log.messages import Message, PluginSource, ToolResultBlock
+from watchbell.log.payloads import (
+    Aborted,
+    Blocked,
+    ChunkEvent,
+    Failed,
+    Interrupted,
+    MaxTokens,
+    Reason,
+    TakeUp,
+    ToolCallEvent,
+    TurnEnd,
+    surface_message,
+)
+from watchbell.offline._sentences import DueReminder, decode_frame
 from watchbell.reminders.framing import PLUGIN_NAME
+from watchbell.sessions.session import Session
 
 __all__ = [
     "ENDS",
@@ -26,6 +40,7 @@ __all__ = [
     "Outlet",
     "Piece",
     "Printer",
+    "find_dues",
     "history",
     "is_reminder",
     "print_piece",
@@ -98,45 +113,54 @@ class Conversation:
                 case "user/message":
                     yield from self._read_message(surface_message(event), event.time)
                 case "assistant/chunk":
-                    yield from self._read_chunk(event.data["chunk"])
+                    yield from self._read_chunk(event)
                 case "assistant/message":
                     yield from self._read_answer(surface_message(event))
                 case "tool/call":
-                    call = event.data
-                    arguments = shorten(call["arguments"], _ARGUMENTS_SHOWN)
-                    self._calls[call["callId"]] = f"{call['name']} {arguments}"
+                    call = event.decode(ToolCallEvent)
+                    self._calls[call.call_id] = f"{call.name} {shorten(call.arguments, _ARGUMENTS_SHOWN)}"
                 case "tool/result":
                     yield from self._read_result(surface_message(event))
                 case "watchbell/take-up":
-                    yield from self._read_take_up(event.data)
+                    yield from self._read_take_up(event.decode(TakeUp))
                 case "turn/end":
-                    yield from self._read_end(event.data["reason"])
+                    yield from self._read_end(event.decode(TurnEnd).reason)
                 case _:
                     pass
+
+    def watch(self, session: Session, show: Callable[[Piece], None]) -> Callable[[], None]:
+        """Show what is appended to a live session from now on; what is returned ends that."""
+
+        def on_events(events: Sequence[Event]) -> None:
+            for piece in self.read(events):
+                show(piece)
+
+        return session.observe(on_events)
 
     def _read_message(self, message: Message, came_at_ms: int) -> Iterator[Piece]:
         if message.is_from_person:
             yield Piece("person", message.text)
         elif is_reminder(message):
             dues: list[Due] = []
-            for due in decode_frame(message.text) or ():
+            for due in find_dues(message):
                 due_ms = decode_instant(due.occurrence_at)
                 moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
                 dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
             yield Piece("reminder", dues=tuple(dues))
 
-    def _read_take_up(self, take_up: dict[str, Any]) -> Iterator[Piece]:
-        yield Piece("note", f"(answering again: the turn was cut off; try {take_up['attempt']})")
+    def _read_take_up(self, take_up: TakeUp) -> Iterator[Piece]:
+        yield Piece("note", f"(answering again: the turn was cut off; try {take_up.attempt})")
         for event in () if self._log is None else self._log.select_back(_MESSAGES):
             message = surface_message(event)
-            if message.id == take_up["messageId"]:
+            if message.id == take_up.message_id:
                 yield from self._read_message(message, event.time)
                 return
 
-    def _read_chunk(self, chunk: dict[str, Any]) -> Iterator[Piece]:
-        if chunk.get("type") == "text-delta" and chunk["text"]:
+    def _read_chunk(self, event: Event) -> Iterator[Piece]:
+        chunk = event.decode(ChunkEvent).chunk
+        if isinstance(chunk, TextDelta) and chunk.text:
             self._streams = True
-            yield Piece("answer", chunk["text"])
+            yield Piece("answer", chunk.text)
 
     def _read_answer(self, message: Message) -> Iterator[Piece]:
         if message.text and not self._streams:
@@ -149,19 +173,19 @@ class Conversation:
                 call = self._calls.pop(block.tool_call_id, block.tool_call_id)
                 yield Piece("tool", f"{call} -> {shorten(''.join(part.text for part in block.content))}")
 
-    def _read_end(self, reason: dict[str, Any]) -> Iterator[Piece]:
+    def _read_end(self, reason: Reason) -> Iterator[Piece]:
         yield from self._end_answer(ends=False)
         match reason:
-            case {"kind": "error", "error": {"message": str(message), "code": str(code)}}:
-                yield Piece("failure", f"(the turn failed: {message} [{code}])")
-            case {"kind": "aborted", "reason": {"kind": "disposed"}}:
-                yield Piece("note", "(stopped: the session was closed)")
-            case {"kind": "aborted"}:
-                yield Piece("note", "(cancelled)")
-            case {"kind": "max-tokens"}:
+            case Failed(error=error):
+                yield Piece("failure", f"(the turn failed: {error.message} [{error.code}])")
+            case Aborted():
+                yield Piece("note", "(stopped: the session was closed)" if reason.is_loss else "(cancelled)")
+            case MaxTokens():
                 yield Piece("note", "(the answer reached its length limit)")
-            case {"kind": "interrupted" | "blocked" as kind}:
-                yield Piece("note", f"({kind})")
+            case Interrupted():
+                yield Piece("note", "(interrupted)")
+            case Blocked():
+                yield Piece("note", "(blocked)")
             case _:
                 pass
         yield Piece("turn-end")
@@ -211,11 +235,6 @@ class Printer:
     def __init__(self) -> None:
         self._is_open = False
 
-    def show_all(self, pieces: Iterable[Piece]) -> None:
-        """Print several pieces."""
-        for piece in pieces:
-            self.show(piece)
-
     def show(self, piece: Piece) -> None:
         """Print one piece; what people typed is theirs to see already."""
         if piece.kind == "answer":
@@ -259,4 +278,10 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
 
 def is_reminder(message: Message) -> bool:
     """Whether Schedule wrote a message."""
-    return message.source.get("kind") == "plugin" and message.source.get("plugin") == PLUGIN_NAME
+    origin = message.origin
+    return isinstance(origin, PluginSource) and origin.plugin == PLUGIN_NAME
+
+
+def find_dues(message: Message) -> Sequence[DueReminder]:
+    """Return the reminders that a message presents; none when Schedule did not write it."""
+    return (decode_frame(message.text) or ()) if is_reminder(message) else ()

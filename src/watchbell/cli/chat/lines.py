@@ -10,17 +10,13 @@ import os
 import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
+from watchbell.agent.agent import Agent
 from watchbell.cli.chat.conversation import ENDS, Outlet, Piece, Printer
-from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import print_answer
 from watchbell.cli.console.signals import on_interrupt
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.cli.program import Program
+from watchbell.cli.program import Program
 
 __all__ = ["talk_in_lines"]
 
@@ -28,8 +24,8 @@ _PROMPT = "> "
 LEAVING = Piece("note", "(Ctrl-D leaves)")
 
 
-async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) -> tuple[Agent, bool]:
-    """Take standard input line by line to its end; return with whom the talk ended, and whether all is well.
+async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) -> tuple[Talk, bool]:
+    """Take standard input line by line to its end; return how the talk stands then, and whether all is well.
 
     From a pipe, each line waits for the answers to all before; at a terminal the next may come any time, and
     Ctrl-C cancels the answer or clears the line, which the terminal itself does.
@@ -50,13 +46,13 @@ async def talk_in_lines(agent: Agent, program: Program, *, is_terminal: bool) ->
             screen.ask()
 
     with on_interrupt(interrupt) if is_terminal else nullcontext():
-        await PendingReminders(agent, agent.ctx.clock, program.zone).overdue_delivered()
+        await talk.pending.overdue_delivered()
         screen.ask()
         await _take_lines(lines, talk, screen)
     if outlet.failure is not None:
         await talk.agent.when_idle()
     outlet.require()
-    return talk.agent, not screen.has_failed
+    return talk, not screen.has_failed
 
 
 async def _take_lines(lines: _Lines, talk: Talk, screen: _Screen) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import tzinfo
-from typing import Any
 
 from watchbell.agent.agent import Agent
 from watchbell.agent.events import AgentIdle
 from watchbell.cli.console.times import render_moment
-from watchbell.clock import Clock
 from watchbell.errors import ScheduleLogError
-from watchbell.reminders.records import Record
+from watchbell.reminders.records import EveryRecord, Record
 from watchbell.reminders.state import ScheduleState, render_view
 
 __all__ = ["PendingReminders"]
@@ -25,14 +23,13 @@ class PendingReminders:
     """A view of a live agent's reminders, folded from its log whenever it is asked.
 
     Args:
-        agent: The agent.
-        clock: Says what is overdue.
+        agent: The agent; its clock says what is overdue.
         zone: The zone that times are told in; None for this computer's.
     """
 
-    def __init__(self, agent: Agent, clock: Clock, zone: tzinfo | None) -> None:
+    def __init__(self, agent: Agent, zone: tzinfo | None) -> None:
         self._agent = agent
-        self._clock = clock
+        self._clock = agent.ctx.clock
         self._zone = zone
         self._state = ScheduleState(agent.session.header.owned_from)
 
@@ -45,7 +42,7 @@ class PendingReminders:
         self._state.advance(self._agent.session.events)
         return sorted(self._state.records, key=lambda record: record.target_ms)
 
-    def views(self) -> list[dict[str, Any]]:
+    def views(self) -> list[dict[str, object]]:
         """Return what the tools would show of `records`."""
         now_ms = self._clock.now_ms()
         return [render_view(record, now_ms) for record in self.records()]
@@ -87,7 +84,7 @@ class PendingReminders:
         Raises:
             ScheduleLogError: The session's Schedule history is invalid.
         """
-        await self._settled(lambda: all(hasattr(record, "every_seconds") for record in self.records()))
+        await self._settled(lambda: all(isinstance(record, EveryRecord) for record in self.records()))
 
     async def _settled(self, is_done: Callable[[], bool]) -> None:
         changed = asyncio.Event()

@@ -7,7 +7,6 @@ printed for good once it is whole. So neither ever damages the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -23,16 +22,13 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import CompleteStyle
 from rich.cells import chop_cells
 
+from watchbell.agent.agent import Agent
 from watchbell.cli.chat.conversation import Piece, print_piece
 from watchbell.cli.chat.history import ChatHistory
 from watchbell.cli.chat.notice import Frame
-from watchbell.cli.chat.slash import COMMANDS
 from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import escape, print_line
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.cli.program import Program
+from watchbell.cli.program import Program
 
 __all__ = ["ChatTerminal"]
 
@@ -47,6 +43,9 @@ class ChatTerminal:
 
     It shows what is appended from its construction on.
 
+    Attributes:
+        talk: How the talk stands.
+
     Args:
         agent: The agent.
         program: Who types, and in which zone times are told.
@@ -59,7 +58,7 @@ class ChatTerminal:
     ) -> None:
         self._unfinished = ""
         self._frame: Frame | None = None
-        self._talk = Talk(agent, program, self._show)
+        self.talk = Talk(agent, program, self._show)
         self._prompt: PromptSession[str] = PromptSession(
             self._message,
             key_bindings=self._bind_keys(),
@@ -75,16 +74,16 @@ class ChatTerminal:
             if isinstance(content, BufferControl) and content.buffer is self._prompt.default_buffer:
                 window.height = self._draft_height
 
-    async def talk(self) -> Agent:
-        """Take each line that is entered, until Ctrl-D; return with whom the talk ended."""
+    async def run(self) -> None:
+        """Take each line that is entered, until Ctrl-D."""
         with patch_stdout(raw=True):  # raw: our own colour passes, and stored text was made safe
             while True:
                 try:
                     # Signals are the program's own business; Ctrl-C is a key here.
                     line = await self._prompt.prompt_async(handle_sigint=False, set_exception_handler=False)
                 except EOFError:
-                    return self._talk.agent
-                await self._talk.take(line)
+                    return
+                await self.talk.take(line)
 
     def _message(self) -> StyleAndTextTuples:
         """Return what stands before the line being typed: the unfinished answer, in its rows.
@@ -146,7 +145,7 @@ class ChatTerminal:
 
         @keys.add("c-c", eager=True, filter=~is_searching)  # else it ends the search
         def _(event: KeyPressEvent) -> None:
-            agent = self._talk.agent
+            agent = self.talk.agent
             if agent.phase == "turn":
                 agent.cancel()
             elif event.current_buffer.text:
@@ -168,4 +167,4 @@ class _Commands(Completer):
         """Return the commands that begin with what stands before the cursor."""
         typed = document.text_before_cursor
         if typed.startswith("/"):
-            yield from (Completion(name, -len(typed)) for name in COMMANDS if name.startswith(typed))
+            yield from (Completion(name, -len(typed)) for name in Talk.commands if name.startswith(typed))

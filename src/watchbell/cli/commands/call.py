@@ -8,16 +8,17 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from watchbell.agent.inbox import Inbox, Retention
 from watchbell.agent.opening import place_damage, plan_opening
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json
-from watchbell.cli.options import ConfigOption, GivenHomeOption, SessionArgument, find_settings
-from watchbell.clock import SystemClock, WallClock
+from watchbell.cli.stored import open_store
+from watchbell.clock import Clock, SystemClock, WallClock
 from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_offset_time
@@ -28,25 +29,20 @@ from watchbell.reminders.shapes import error_value
 from watchbell.schedule.tools import TOOL_NAMES, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.live import Sessions
-from watchbell.storage.jsonl.store import JsonlStorage
+from watchbell.sessions.session import Session
+from watchbell.storage.base import SessionPersistence
 from watchbell.tools.definition import AbortSignal, ToolExecution
 from watchbell.tools.registry import ToolRegistry
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.clock import Clock
-    from watchbell.host.settings import Settings
-    from watchbell.sessions.session import Session
-    from watchbell.storage.base import SessionPersistence
-    from watchbell.tools.definition import Tool
 
 __all__ = ["call", "call_tool", "decode_argument_text", "decode_clock"]
 
 _NO_TEXT = "\ufffd"
 """Stands for arguments that are not even text; it is no JSON either."""
 
+_DAMAGED = (
+    "The log of this session is damaged, so its reminders cannot be read. Nothing was changed. Tell the user."
+)
 _RFC_3339 = re.compile(r"([0-9-]{10})[T ]([0-9:]{8})(?:\.([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})")
 _logger = logging.getLogger("watchbell")
 
@@ -80,21 +76,30 @@ async def call_tool(
     """
     if tool not in TOOL_NAMES:
         raise SettingsError(_no_such(tool))
+    limits, zones = limits or Limits(), zones or ZoneTable()
     async with Context() as ctx:
         sessions = Sessions(ctx, storage, clock)
         ctx.defer_async(lambda: _close(sessions))
         try:
             session = await _open_for_work(sessions, session_id, create=create, cwd=cwd)
         except CorruptLogError as error:
-            return _tell_of_damage(error)
-        limits, zones = limits or Limits(), zones or ZoneTable()
+            _logger.error("%s", error)
+            return error_value("corrupt_schedule_log", _DAMAGED)
+        registry = ToolRegistry()
         transactions = Transactions(session, sessions, clock, limits)
-        return await _execute(ctx, schedule_tools(transactions, zones, limits), tool, text)
+        registry.register_all(schedule_tools(transactions, zones, limits), ctx)
+        execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
+        return (await registry.execute(tool, text, execution)).value
 
 
 async def _open_for_work(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:
     """Open a session; what recovery has to append goes before the first event of the call."""
-    session = await _open(sessions, session_id, create=create, cwd=cwd)
+    try:
+        session = await sessions.resume(session_id)
+    except SessionNotFoundError:
+        if not create:
+            raise
+        session = await sessions.create(session_id, cwd=cwd)
     try:
         inbox = Inbox(session.header.owned_from, Retention(PLUGIN_NAME))
         opening = plan_opening(session, inbox)
@@ -105,40 +110,15 @@ async def _open_for_work(sessions: Sessions, session_id: str, *, create: bool, c
     return session
 
 
-async def _execute(ctx: Context, tools: Sequence[Tool], tool: str, text: str) -> Any:
-    registry = ToolRegistry()
-    registry.register_all(tools, ctx)
-    execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
-    return (await registry.execute(tool, text, execution)).value
-
-
-def _no_such(tool: str) -> str:
-    return f"there is no tool {tool!r}; choose one of {', '.join(TOOL_NAMES)}"
-
-
-def _tell_of_damage(error: CorruptLogError) -> dict[str, Any]:
-    _logger.error("%s", error)
-    return error_value(
-        "corrupt_schedule_log",
-        "The log of this session is damaged, so its reminders cannot be read. Nothing was changed. "
-        "Tell the user.",
-    )
-
-
-async def _open(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:
-    try:
-        return await sessions.resume(session_id)
-    except SessionNotFoundError:
-        if not create:
-            raise
-        return await sessions.create(session_id, cwd=cwd)
-
-
 async def _close(sessions: Sessions) -> None:
     try:
         await sessions.aclose()
     except PersistenceError as error:
         _logger.warning("%s", error)  # the value said so already: the call's own barrier failed
+
+
+def _no_such(tool: str) -> str:
+    return f"there is no tool {tool!r}; choose one of {', '.join(TOOL_NAMES)}"
 
 
 def decode_argument_text(raw: bytes) -> str:
@@ -168,7 +148,7 @@ def decode_clock(text: str) -> Clock:
 
 @guarded
 def call(
-    session: SessionArgument,
+    session: options.Session,
     tool: Annotated[str, typer.Argument(help=f"One of {', '.join(TOOL_NAMES)}.")],
     arguments: Annotated[
         str, typer.Argument(metavar="[ARGS]", help="The arguments, a JSON object; - reads them from stdin.")
@@ -178,8 +158,8 @@ def call(
         typer.Option(metavar="INSTANT", help="Set the clock for this call, as in 2027-06-01T09:00:00Z."),
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Make the session if there is none.")] = False,
-    config: ConfigOption = None,
-    home: GivenHomeOption = None,
+    config: options.Config = None,
+    home: options.GivenHome = None,
 ) -> int:
     """Call a Schedule tool as a model would, outside any turn, and print the value that it answers.
 
@@ -192,26 +172,21 @@ def call(
         wall_clock = SystemClock() if clock is None else decode_clock(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from None
-    settings = find_settings(home, config).settings
+    settings = options.find_settings(home, config).settings
     text = decode_argument_text(_read_arguments(arguments))
-    _print(asyncio.run(_call_stored(settings, session, tool, text, wall_clock, create=create)))
+    limits, cwd = Limits(max_active=settings.max_active), str(Path.cwd())
+
+    async def call_stored() -> object:
+        async with open_store(settings.home, settings.compression) as store:
+            return await call_tool(
+                store, session, tool, text, clock=wall_clock, create=create, cwd=cwd, limits=limits
+            )
+
+    _print(asyncio.run(call_stored()))
     return 0
 
 
-async def _call_stored(
-    settings: Settings, session: str, tool: str, text: str, clock: Clock, *, create: bool
-) -> Any:
-    storage = JsonlStorage(settings.home, compression=settings.compression)
-    limits = Limits(max_active=settings.max_active)
-    try:
-        return await call_tool(
-            storage, session, tool, text, clock=clock, create=create, cwd=str(Path.cwd()), limits=limits
-        )
-    finally:
-        await storage.aclose()
-
-
-def _print(value: Any) -> None:
+def _print(value: object) -> None:
     if sys.stdout.isatty():  # which would obey the controls that the canonical bytes may hold
         print_json(value, indent=None)
     else:

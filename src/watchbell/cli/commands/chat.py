@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from watchbell.agent.agent import Agent
+from watchbell.cli import options
 from watchbell.cli.chat.conversation import history, print_piece
 from watchbell.cli.chat.lines import talk_in_lines
 from watchbell.cli.chat.pending import PendingReminders
-from watchbell.cli.completion import complete_session
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import is_dumb, print_line
-from watchbell.cli.console.progress import Progress
+from watchbell.cli.console.progress import progress
 from watchbell.cli.console.signals import run_stoppable
-from watchbell.cli.options import (
-    BaseUrlOption,
-    ConfigOption,
-    GivenHomeOption,
-    ModelOption,
-    TimeZoneOption,
-    find_settings,
-    require_session_id,
-)
 from watchbell.cli.program import Program
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
 
 __all__ = ["chat", "show_beginning"]
 
 
 @guarded
 def chat(
-    session: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=complete_session,
-            callback=require_session_id,
-            help="Id of the session; a new one is begun.",
-        ),
-    ] = "main",
+    session: options.NewSession = "main",
     shown: Annotated[
         int, typer.Option("--history", metavar="N", min=0, help="How many of the last messages to show.")
     ] = 20,
@@ -50,11 +32,11 @@ def chat(
         bool,
         typer.Option("--plain", help="Lines alone, without frames and redrawing, as for a screen reader."),
     ] = False,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    time_zone: TimeZoneOption = None,
-    config: ConfigOption = None,
-    home: GivenHomeOption = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    time_zone: options.TimeZone = None,
+    config: options.Config = None,
+    home: options.GivenHome = None,
 ) -> int:
     """Talk in the terminal; reminders come while you type. /help shows the commands.
 
@@ -62,37 +44,33 @@ def chat(
 
     When standard input is not a terminal, each of its lines is one turn; it exits with 1 when one failed.
     """
-    settings = find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone).settings
-    return run_stoppable(_chat(Program.compose(settings), session, shown, plain=plain or is_dumb()))
+    effective = options.find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone)
+    program = Program.compose(effective.settings)
+    return run_stoppable(_chat(program, session, shown, plain=plain or is_dumb()))
 
 
 async def _chat(program: Program, session_id: str, shown: int, *, plain: bool) -> int:
     async with program.host() as host:
-        with Progress(f"Opening session {session_id}"):
+        with progress(f"Opening session {session_id}"):
             agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
-        pending = PendingReminders(agent, host.ctx.clock, program.zone)
         is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         went_well = True
         if is_terminal and not plain:
             from watchbell.cli.chat.terminal import ChatTerminal  # heavy, and only needed here
 
             terminal = ChatTerminal(agent, program)
-            show_beginning(agent, program, shown, pending)
-            agent = await terminal.talk()
+            show_beginning(agent, program, shown)
+            await terminal.run()
+            talk = terminal.talk
         else:
             if is_terminal:
-                show_beginning(agent, program, shown, pending)
-            agent, went_well = await talk_in_lines(agent, program, is_terminal=is_terminal)
-        print_line(PendingReminders(agent, host.ctx.clock, program.zone).describe(), style="dim")
+                show_beginning(agent, program, shown)
+            talk, went_well = await talk_in_lines(agent, program, is_terminal=is_terminal)
+        print_line(talk.pending.describe(), style="dim")
     return 0 if went_well or is_terminal else 1
 
 
-def show_beginning(
-    agent: Agent,
-    program: Program,
-    shown: int,
-    pending: PendingReminders,
-) -> None:
+def show_beginning(agent: Agent, program: Program, shown: int) -> None:
     """Show the last pieces of the history, and whom one talks to."""
     pieces, earlier = history(agent.session.events, program.zone, shown)
     if earlier and shown:
@@ -101,6 +79,7 @@ def show_beginning(
         print_piece(piece)
     print_line(
         f"Session {agent.id}, answered by {program.model.provider} {program.model.model}. "
-        f"{pending.describe()} Ctrl-C cancels an answer, Ctrl-D leaves, /help helps.",
+        f"{PendingReminders(agent, program.zone).describe()} "
+        "Ctrl-C cancels an answer, Ctrl-D leaves, /help helps.",
         style="dim",
     )

@@ -7,46 +7,55 @@ its reminder. What is promised is then counted in the log on disk.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import shlex
 import sys
 import tempfile
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from watchbell.cli.chat.conversation import Conversation, Piece, Printer, is_reminder, print_piece
+from watchbell.cli import options
+from watchbell.cli.chat.conversation import (
+    Conversation,
+    Piece,
+    Printer,
+    find_dues,
+    is_reminder,
+    print_piece,
+)
 from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.commands.log import summarize
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_line
 from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.console.times import render_utc
-from watchbell.cli.options import inherit_home
 from watchbell.cli.program import Program
-from watchbell.cli.stored import open_store
+from watchbell.cli.stored import find_free_id, open_store
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
+from watchbell.log.chunks import Chunk
+from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import surface_message
+from watchbell.models.base import ModelRequest
+from watchbell.offline.model import OfflineModel
+from watchbell.reminders.records import Dispatch, decode_change
+from watchbell.storage.base import StoredLog
 
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import Callable, Coroutine, Iterable
-
-    from watchbell.log.eventlog import EventLog
-    from watchbell.sessions.session import Observer
-    from watchbell.storage.base import StoredLog
-
-__all__ = ["demo"]
+__all__ = ["demo", "demo_host"]
 
 FIRST = "Remind me in 3 seconds to stretch."
 SECOND = "Remind me in 2 seconds to drink some water."
 _POLL_SECONDS = 0.02
 _PATIENCE_SECONDS = 30.0
+PAUSE_SECONDS = 60.0
+"""How long the killed host's model thinks about a reminder: long enough to be killed in the middle."""
+
 _TYPES = frozenset({"schedule/change", "user/message", "assistant/message"})
 _JQ = """jq -r 'select(.type == "schedule/change")'"""
 
@@ -67,7 +76,9 @@ class _Delivery(msgspec.Struct):
 def demo(
     home: Annotated[
         Path | None,
-        typer.Option("--home", metavar="DIR", callback=inherit_home, help="A new temporary one by default."),
+        typer.Option(
+            "--home", metavar="DIR", callback=options.inherit_home, help="A new temporary one by default."
+        ),
     ] = None,
 ) -> int:
     """Watch a reminder come back, and survive a kill; offline, in about ten seconds.
@@ -102,8 +113,8 @@ class _Demo:
         self._head("1. A reminder comes back")
         async with self._program.host() as host:
             agent = await host.agents.create(self._session_id, cwd=str(Path.cwd()))
-            self._watch(agent.session.observe)
-            pending = PendingReminders(agent, host.ctx.clock, self._program.zone)
+            Conversation(self._program.zone).watch(agent.session, self._show)
+            pending = PendingReminders(agent, self._program.zone)
             print_piece(Piece("person", FIRST))
             agent.followup(FIRST, source=self._program.person)
             await agent.when_idle()
@@ -142,7 +153,7 @@ class _Demo:
         self._head("3. Resumed in this process, it arrives, once")
         async with self._program.host() as host:
             agent = await host.agents.resume(self._session_id)
-            self._watch(agent.session.observe)
+            Conversation(self._program.zone).watch(agent.session, self._show)
             await agent.when_idle()
         await self._check("schedule-2")
         length = len((await self._read()).events)
@@ -168,19 +179,15 @@ class _Demo:
         while True:
             _require(host.returncode is None, f"the host process ended by itself, code {host.returncode}")
             events = (await self._read()).events
-            self._show(conversation.read(events.span(count)))
+            for piece in conversation.read(events.span(count)):
+                self._show(piece)
             count = len(events)
             if _find_delivery(events, "schedule-2").messages:
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _watch(self, observe: Callable[[Observer], object]) -> None:
-        """Show what is appended to a session."""
-        conversation = Conversation(self._program.zone)
-        observe(lambda events: self._show(conversation.read(events)))
-
-    def _show(self, pieces: Iterable[Piece]) -> None:
-        self._printer.show_all(pieces)
+    def _show(self, piece: Piece) -> None:
+        self._printer.show(piece)
         sys.stdout.flush()
 
     async def _check(self, schedule_id: str) -> None:
@@ -195,9 +202,7 @@ class _Demo:
 
     async def _choose_id(self) -> str:
         async with open_store(self._program.home) as store:
-            taken = {ref.session_id for ref in await store.list()}
-        names = itertools.chain(["demo"], (f"demo-{number}" for number in itertools.count(2)))
-        return next(name for name in names if name not in taken)
+            return find_free_id("demo", [ref.session_id for ref in await store.list()])
 
     async def _read(self) -> StoredLog:
         async with open_store(self._program.home) as store:
@@ -218,13 +223,15 @@ def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
     for event in events.select(_TYPES):
         match event.type:
             case "schedule/change":
-                if event.data["operation"] == "dispatch" and event.data["id"] == schedule_id:
-                    found.dispatches.append(event.seq)
+                change = decode_change(event.raw)
+                found.dispatches += (
+                    [event.seq] if isinstance(change, Dispatch) and change.id == schedule_id else []
+                )
             case "user/message":
                 message = surface_message(event)
                 if is_reminder(message):
-                    is_opened = [due["id"] for due in message.source["reminders"]] == [schedule_id]
-                    found.messages.extend([event.seq] if is_opened else [])
+                    is_opened = [due.schedule_id for due in find_dues(message)] == [schedule_id]
+                    found.messages += [event.seq] if is_opened else []
                 elif message.is_from_person:
                     is_opened = False
             case _:
@@ -233,7 +240,7 @@ def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
     return found
 
 
-async def _within(work: Coroutine[Any, Any, None], failure: str) -> None:
+async def _within(work: Awaitable[None], failure: str) -> None:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             await work
@@ -244,3 +251,34 @@ async def _within(work: Coroutine[Any, Any, None], failure: str) -> None:
 def _require(is_so: bool, failure: str) -> None:
     if not is_so:
         raise _BrokenPromiseError(f"the demo failed: {failure}")
+
+
+# --- the host process that the demo starts in order to kill it ---------------------------------------------
+
+
+@guarded
+def demo_host(
+    session: Annotated[str, typer.Argument()],
+    text: Annotated[str, typer.Argument()],
+    home: options.Home = options.DEFAULT_HOME,
+) -> int:
+    """Resume a session, say one thing, and begin to answer the reminder that comes of it."""
+    return run_stoppable(_serve(Program.compose(Settings(home=home)), session, text))
+
+
+async def _serve(program: Program, session_id: str, text: str) -> int:
+    async with program.host() as host:
+        agent = await host.agents.resume(session_id, model=_ThoughtfulModel())
+        agent.followup(text, source=program.person)
+        await asyncio.sleep(PAUSE_SECONDS)
+    return 0
+
+
+class _ThoughtfulModel(OfflineModel):
+    """The offline model, but it thinks for a long time before it presents a reminder."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        if is_reminder(request.messages[-1]):
+            await asyncio.sleep(PAUSE_SECONDS)
+        async for chunk in super().stream(request):
+            yield chunk

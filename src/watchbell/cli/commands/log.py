@@ -5,29 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line, shorten
-from watchbell.cli.console.progress import Progress
+from watchbell.cli.console.progress import progress
 from watchbell.cli.console.times import render_utc
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionArgument
-from watchbell.cli.stored import open_store, read_one
-from watchbell.errors import LogError
+from watchbell.cli.stored import read_log_of
+from watchbell.errors import LogError, ScheduleLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import surface_message
+from watchbell.log.payloads import (
+    Aborted,
+    Failed,
+    Splice,
+    StepMark,
+    ToolCallEvent,
+    TurnEnd,
+    TurnStart,
+    surface_message,
+)
+from watchbell.reminders.records import Create, Delete, Dispatch, decode_change, render_record
 from watchbell.storage.jsonl.tail import LogTail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from watchbell.log.eventlog import EventLog
 
 __all__ = ["log", "summarize"]
 
@@ -37,7 +44,7 @@ POLL_SECONDS = 0.2
 
 @guarded
 def log(
-    session: SessionArgument,
+    session: options.Session,
     types: Annotated[
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="Only this type, such as `schedule/*`; may be repeated."),
@@ -45,8 +52,8 @@ def log(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is appended, until Ctrl-C.")
     ] = False,
-    as_json: JsonOption = False,
-    home: HomeOption = DEFAULT_HOME,
+    as_json: options.Json = False,
+    home: options.Home = options.DEFAULT_HOME,
 ) -> int:
     """Print a session's events: number, time in UTC, type, and what it is about.
 
@@ -57,9 +64,8 @@ def log(
 
 
 async def _print(home: Path, session: str, types: tuple[str, ...], *, follow: bool, as_json: bool) -> None:
-    async with open_store(home) as store:
-        with Progress(f"Reading session {session}"):
-            stored = await read_one(store, session)
+    with progress(f"Reading session {session}"):
+        stored = await read_log_of(home, session)
     if follow:
         await _follow(LogTail(Path(stored.location)), types, as_json=as_json)
         return
@@ -103,82 +109,102 @@ def _print_events(events: Iterable[Event], types: tuple[str, ...], *, as_json: b
 
 def summarize(event: Event) -> str:
     """Return what an event is about, on one line; what no rule here knows is shown as its JSON."""
-    data: Any = event.data
     tell = _TELL.get(event.type, _tell_json)
     try:
-        return shorten(tell(event, data))
-    except (KeyError, TypeError, AttributeError, ValueError, LogError):
-        return shorten(_tell_json(event, data))
+        return shorten(tell(event))
+    except (LogError, ScheduleLogError):
+        return shorten(_tell_json(event))
 
 
-def _tell_json(event: Event, data: Any) -> str:
+def _tell_json(event: Event) -> str:
+    data = event.data
     return json.dumps(data, ensure_ascii=False) if data else ""
 
 
-def _tell_message(event: Event, data: dict[str, Any]) -> str:
+def _tell_message(event: Event) -> str:
     message = surface_message(event)
-    return f"{message.source.get('plugin') or message.source['kind']}: {message.text}"
+    return f"{message.source.get('plugin') or message.source.get('kind', '')}: {message.text}"
 
 
-def _tell_chunk(event: Event, data: dict[str, Any]) -> str:
-    chunk = data["chunk"]
-    told = chunk.get("text", chunk.get("argumentsDelta", ""))
-    return f"{data['turn']}.{data['step']} {chunk['type']} {told}"
+def _tell_chunk(event: Event) -> str:
+    match event.data:
+        case {"turn": turn, "step": step, "chunk": {"type": kind, **rest}}:
+            return f"{turn}.{step} {kind} {rest.get('text', rest.get('argumentsDelta', ''))}"
+        case _:
+            return _tell_json(event)
 
 
-def _tell_answer(event: Event, data: dict[str, Any]) -> str:
+def _tell_answer(event: Event) -> str:
     message = surface_message(event)
     calls = [block.name for block in message.content if isinstance(block, ToolCallBlock)]
     parts = [message.text, f"(calls {', '.join(calls)})" if calls else ""]
     return " ".join(filter(None, parts))
 
 
-def _tell_result(event: Event, data: dict[str, Any]) -> str:
+def _tell_call(event: Event) -> str:
+    call = event.decode(ToolCallEvent)
+    return f"{call.name} {call.arguments}"
+
+
+def _tell_result(event: Event) -> str:
     blocks = [block for block in surface_message(event).content if isinstance(block, ToolResultBlock)]
     return " ".join(part.text for block in blocks for part in block.content)
 
 
-def _tell_turn_end(event: Event, data: dict[str, Any]) -> str:
-    match data["reason"]:
-        case {"kind": "error", "error": {"code": code, "message": message}}:
-            ended = f"error {code}: {message}"
-        case {"kind": "aborted", "reason": {"kind": by}}:
-            ended = f"aborted by {by}"
-        case reason:
-            ended = reason["kind"]
-    return f"turn {data['turn']} {ended}"
+def _tell_step(event: Event) -> str:
+    mark = event.decode(StepMark)
+    return f"turn {mark.turn} step {mark.step}"
 
 
-def _tell_change(event: Event, data: dict[str, Any]) -> str:
-    if data["operation"] == "create":
-        record = data["schedule"]
-        return f"create {record['id']} ({record['kind']}) at {record['scheduledAt']}: {record['prompt']}"
-    accepted = f", accepted at {data['acceptedAt']}" if "acceptedAt" in data else ""
-    return f"{data['operation']} {data['id']}{accepted}"
+def _tell_turn_end(event: Event) -> str:
+    end = event.decode(TurnEnd)
+    match end.reason:
+        case Failed(error=error):
+            ended = f"error {error.code}: {error.message}"
+        case Aborted(reason=by):
+            ended = f"aborted by {by.kind}"
+        case _:
+            ended = event.data["reason"]["kind"]
+    return f"turn {end.turn} {ended}"
 
 
-def _tell_splice(event: Event, data: dict[str, Any]) -> str:
-    inserted = [f"+{message['id']}" for message in data["inserted"]]
-    removed = [f"-{data['removedCount']}"] if data.get("removedCount") else []
-    return " ".join([data["target"], *removed, *inserted, data.get("outcome", "")]).rstrip()
+def _tell_change(event: Event) -> str:
+    match decode_change(event.raw):
+        case Create(schedule=record):
+            kind = render_record(record)["kind"]
+            return f"create {record.id} ({kind}) at {record.scheduled_at}: {record.prompt}"
+        case Delete(id=schedule_id):
+            return f"delete {schedule_id}"
+        case Dispatch(id=schedule_id, accepted_at=accepted_at):
+            return f"dispatch {schedule_id}" + (f", accepted at {accepted_at}" if accepted_at else "")
 
 
-def _tell_header(event: Event, data: dict[str, Any]) -> str:
-    config = data["header"]["config"]
-    return f"{config['provider']} {config['model']} ({data['reason']})"
+def _tell_splice(event: Event) -> str:
+    splice = event.decode(Splice)
+    inserted = [f"+{message.id}" for message in splice.inserted]
+    removed = [f"-{splice.removed_count}"] if splice.removed_count else []
+    return " ".join([splice.target, *removed, *inserted, splice.outcome or ""]).rstrip()
 
 
-_TELL: dict[str, Callable[[Event, Any], str]] = {
+def _tell_header(event: Event) -> str:
+    match event.data:
+        case {"header": {"config": {"provider": provider, "model": model}}, "reason": reason}:
+            return f"{provider} {model} ({reason})"
+        case _:
+            return _tell_json(event)
+
+
+_TELL: dict[str, Callable[[Event], str]] = {
     "agent/inbox/spliced": _tell_splice,
     "assistant/chunk": _tell_chunk,
     "assistant/message": _tell_answer,
     "request/header": _tell_header,
     "schedule/change": _tell_change,
-    "step/end": lambda _, data: f"turn {data['turn']} step {data['step']}",
-    "step/start": lambda _, data: f"turn {data['turn']} step {data['step']}",
-    "tool/call": lambda _, data: f"{data['name']} {data['arguments']}",
+    "step/end": _tell_step,
+    "step/start": _tell_step,
+    "tool/call": _tell_call,
     "tool/result": _tell_result,
     "turn/end": _tell_turn_end,
-    "turn/start": lambda _, data: f"turn {data['turn']}",
+    "turn/start": lambda event: f"turn {event.decode(TurnStart).turn}",
     "user/message": _tell_message,
 }

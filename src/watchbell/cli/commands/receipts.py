@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line, print_table, shorten
 from watchbell.cli.console.times import render_utc
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption, SessionArgument
-from watchbell.cli.stored import fold_reminders, open_store, read_one
+from watchbell.cli.stored import fold_reminders, read_log_of
 from watchbell.errors import CorruptLogError, ScheduleLogError
 from watchbell.reminders.outcomes import Delivery, derive_deliveries
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from watchbell.storage.base import StoredLog
 
 __all__ = ["receipts"]
 
 
+class _Row(msgspec.Struct, frozen=True, rename="camel"):
+    id: str
+    prompt: str
+    occurrence_at: str
+    delivery_mode: str
+    dispatched_at: str
+    seq: int
+    turn: int | None
+    outcome: str
+    inherited: bool
+
+
 @guarded
 def receipts(
-    session: SessionArgument,
-    as_json: JsonOption = False,
-    home: HomeOption = DEFAULT_HOME,
+    session: options.Session, as_json: options.Json = False, home: options.Home = options.DEFAULT_HOME
 ) -> int:
     """List what a session's reminders came to, in the order of delivery. Nothing is locked or written.
 
     Receipts that a fork has from its parent are marked; they stand as they stood when it was forked.
     Exits with 1 when the session's reminders cannot be read to their end.
     """
-    stored = asyncio.run(_read(home, session))
+    stored = asyncio.run(read_log_of(home, session))
     try:
-        deliveries = derive_deliveries(stored.events, stored.header.owned_from)
+        rows = list(map(_row, derive_deliveries(stored.events, stored.header.owned_from)))
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=stored.location) from error
     if as_json:
-        print_json(list(map(_row, deliveries)))
-    elif not deliveries:
+        print_json(rows)
+    elif not rows:
         print_line("No reminder was delivered.")
     else:
         heads = ["ID", "OCCURRENCE", "DISPATCHED", "TURN", "OUTCOME", "PROMPT"]
-        print_table(heads, list(map(_cells, deliveries)))
+        print_table(heads, list(map(_cells, rows)))
     try:
         fold_reminders(stored)
     except ScheduleLogError as error:
@@ -52,31 +58,27 @@ def receipts(
     return 0
 
 
-async def _read(home: Path, session: str) -> StoredLog:
-    async with open_store(home) as store:
-        return await read_one(store, session)
-
-
-def _row(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "id": delivery.receipt.schedule_id,
-        "prompt": delivery.receipt.prompt,
-        "occurrenceAt": delivery.receipt.occurrence_at,
-        "deliveryMode": delivery.receipt.mode,
-        "dispatchedAt": render_utc(delivery.dispatched_at_ms),
-        "seq": delivery.seq,
-        "turn": delivery.turn,
-        "outcome": delivery.outcome,
-        "inherited": delivery.inherited,
-    }
-
-
-def _cells(delivery: Delivery) -> list[str]:
-    return [
-        shorten(delivery.receipt.schedule_id) + (" (inherited)" if delivery.inherited else ""),
-        delivery.receipt.occurrence_at,
+def _row(delivery: Delivery) -> _Row:
+    receipt = delivery.receipt
+    return _Row(
+        receipt.schedule_id,
+        receipt.prompt,
+        receipt.occurrence_at,
+        receipt.mode,
         render_utc(delivery.dispatched_at_ms),
-        "-" if delivery.turn is None else str(delivery.turn),
+        delivery.seq,
+        delivery.turn,
         delivery.outcome,
-        shorten(delivery.receipt.prompt),
+        delivery.inherited,
+    )
+
+
+def _cells(row: _Row) -> list[str]:
+    return [
+        shorten(row.id) + (" (inherited)" if row.inherited else ""),
+        row.occurrence_at,
+        row.dispatched_at,
+        "-" if row.turn is None else str(row.turn),
+        row.outcome,
+        shorten(row.prompt),
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import tzinfo
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
-from watchbell.cli.completion import complete_session
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import (
     can_print,
@@ -20,45 +22,27 @@ from watchbell.cli.console.output import (
 )
 from watchbell.cli.console.timeline import BLOCKS, Coming, draw_timeline
 from watchbell.cli.console.times import render_local
-from watchbell.cli.options import (
-    ConfigOption,
-    GivenHomeOption,
-    JsonOption,
-    TimeZoneOption,
-    choose_zone,
-    find_settings,
-    require_session_id,
-)
-from watchbell.cli.stored import Reading, fold_reminders, open_store, read_every, read_one
+from watchbell.cli.local_zone import choose_zone
+from watchbell.cli.stored import Reading, read_every, read_one
 from watchbell.clock import wall_ms
-from watchbell.errors import ScheduleLogError
-from watchbell.instants import decode_instant
+from watchbell.reminders.records import EveryRecord, Record
 from watchbell.reminders.state import render_view
-from watchbell.storage.base import SessionRef
 from watchbell.zones import ZoneTable
 
-if TYPE_CHECKING:
-    from datetime import tzinfo
-    from pathlib import Path
-
 __all__ = ["reminders"]
+
+_Pending: TypeAlias = tuple[str, Record]
+"""A reminder, behind its session's id."""
 
 
 @guarded
 def reminders(
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            autocompletion=complete_session,
-            callback=require_session_id,
-            help="Id of the session; all when omitted.",
-        ),
-    ] = None,
+    session: options.OptionalSession = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Draw what is coming.")] = False,
-    time_zone: TimeZoneOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-    home: GivenHomeOption = None,
+    time_zone: options.TimeZone = None,
+    config: options.Config = None,
+    as_json: options.Json = False,
+    home: options.GivenHome = None,
 ) -> int:
     """List active reminders by the instant at which they are due. Nothing is locked or written.
 
@@ -66,76 +50,79 @@ def reminders(
     """
     if timeline and as_json:
         raise typer.BadParameter("choose one of --timeline and --json", param_hint="--timeline")
-    settings = find_settings(home, config, time_zone=time_zone).settings
+    settings = options.find_settings(home, config, time_zone=time_zone).settings
     zones = ZoneTable()
-    name = choose_zone(settings, zones)
+    name = choose_zone(zones, settings.time_zone)
     zone = None if name is None else zones.find(name)
-    readings = asyncio.run(_read(settings.home, session))
-    rows, failures = _list(readings, zone)
+    pending, failures = asyncio.run(_read(settings.home, session))
     for failure in failures:
         print_error(failure)
     if as_json:
-        print_json(rows)
-    elif not rows:
+        print_json(_describe(pending, zone))
+    elif not pending:
         print_line("No reminders pending.")
     elif timeline:
-        _draw(rows, zone)
+        _draw(pending, zone)
     else:
-        print_table(["SESSION", "ID", "STATE", "DUE", "UTC", "PROMPT"], list(map(_cells, rows)))
+        print_table(["SESSION", "ID", "STATE", "DUE", "UTC", "PROMPT"], _tell(pending, zone))
     return 1 if failures else 0
 
 
-def _draw(rows: list[dict[str, Any]], zone: tzinfo | None) -> None:
+async def _read(home: Path, session: str | None) -> tuple[list[_Pending], list[str]]:
+    """Return what is pending, earliest first, and what could not be read."""
+    pending: list[_Pending] = []
+    failures: list[str] = []
+
+    def add(reading: Reading) -> None:
+        if reading.reminders is None:
+            failures.append(reading.complaint)
+        else:
+            pending.extend((reading.ref.session_id, record) for record in reading.reminders.records)
+
+    if session is None:
+        async for reading in read_every(home):
+            add(reading)
+    else:
+        add(await read_one(home, session))
+    return sorted(pending, key=lambda each: each[1].target_ms), failures
+
+
+def _describe(pending: list[_Pending], zone: tzinfo | None) -> list[dict[str, object]]:
+    now_ms = wall_ms()
+    return [
+        {"session": name, **render_view(record, now_ms), "local": render_local(record.target_ms, zone)}
+        for name, record in pending
+    ]
+
+
+def _tell(pending: list[_Pending], zone: tzinfo | None) -> list[list[str]]:
+    now_ms = wall_ms()
+    return [
+        [
+            shorten(name),
+            shorten(record.id),
+            "overdue" if record.target_ms <= now_ms else "scheduled",
+            render_local(record.target_ms, zone) + _tell_interval(record),
+            record.scheduled_at,
+            shorten(record.prompt),
+        ]
+        for name, record in pending
+    ]
+
+
+def _tell_interval(record: Record) -> str:
+    return f" (every {record.every_seconds} s)" if isinstance(record, EveryRecord) else ""
+
+
+def _draw(pending: list[_Pending], zone: tzinfo | None) -> None:
     coming = [
         Coming(
-            f"{row['session']} {row['id']}",
-            decode_instant(row["scheduledAt"]),
-            row["prompt"],
-            row.get("everySeconds"),
+            f"{name} {record.id}",
+            record.target_ms,
+            record.prompt,
+            record.every_seconds if isinstance(record, EveryRecord) else None,
         )
-        for row in rows
+        for name, record in pending
     ]
-    blocks = can_print(BLOCKS)
-    for line in draw_timeline(coming, wall_ms(), zone, screen_width(), blocks=blocks):
+    for line in draw_timeline(coming, wall_ms(), zone, screen_width(), blocks=can_print(BLOCKS)):
         print_line(line)
-
-
-async def _read(home: Path, session: str | None) -> list[Reading]:
-    async with open_store(home) as store:
-        if session is None:
-            return [reading async for reading in read_every(store)]
-        stored = await read_one(store, session)
-        return [Reading(SessionRef(session, stored.location), stored)]
-
-
-def _list(readings: list[Reading], zone: tzinfo | None) -> tuple[list[dict[str, Any]], list[str]]:
-    now_ms = wall_ms()
-    rows: list[dict[str, Any]] = []
-    failures: list[str] = []
-    for reading in readings:
-        if reading.log is None:
-            about = f"session {reading.ref.session_id!r}: " if reading.ref.session_id else ""
-            failures.append(f"{about}{reading.failure}")
-            continue
-        try:
-            records = list(fold_reminders(reading.log).records)
-        except ScheduleLogError as error:
-            failures.append(f"session {reading.ref.session_id!r}: {error}")
-            continue
-        for record in records:
-            local = render_local(record.target_ms, zone)
-            rows.append({"session": reading.ref.session_id, **render_view(record, now_ms), "local": local})
-    rows.sort(key=lambda row: decode_instant(row["scheduledAt"]))
-    return rows, failures
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    every = f" (every {row['everySeconds']} s)" if "everySeconds" in row else ""
-    return [
-        shorten(row["session"]),
-        shorten(row["id"]),
-        row["state"],
-        row["local"] + every,
-        row["scheduledAt"],
-        shorten(row["prompt"]),
-    ]

@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, TypeAlias
 
+import msgspec
 import typer
 
-from watchbell.cli.chat.conversation import Conversation, Outlet, Printer, is_reminder
+from watchbell.cli import options
+from watchbell.cli.chat.conversation import Conversation, Outlet, Printer, find_dues
 from watchbell.cli.chat.pending import PendingReminders
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line
-from watchbell.cli.console.progress import Progress
+from watchbell.cli.console.progress import progress
 from watchbell.cli.console.signals import run_stoppable
-from watchbell.cli.options import (
-    BaseUrlOption,
-    ConfigOption,
-    GivenHomeOption,
-    JsonOption,
-    ModelOption,
-    SessionArgument,
-    TimeZoneOption,
-    find_settings,
-)
 from watchbell.cli.program import Program
-from watchbell.log.payloads import surface_message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from watchbell.agent.agent import Agent
-    from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
+from watchbell.log.payloads import Completed, MaxTokens, Reason
+from watchbell.log.projection import AnswerRow, EnteredMessageRow, Projection, Reader, TurnEndRow
 
 __all__ = ["run"]
+
+_Row: TypeAlias = EnteredMessageRow | AnswerRow | TurnEndRow
 
 
 @guarded
 def run(
-    session: SessionArgument,
+    session: options.Session,
     text: Annotated[str, typer.Argument(help="What to say.")],
     wait: Annotated[
         bool,
         typer.Option("--wait", help="Stay until no one-shot reminder is active. Repeating ones never end."),
     ] = False,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    time_zone: TimeZoneOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-    home: GivenHomeOption = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    time_zone: options.TimeZone = None,
+    config: options.Config = None,
+    as_json: options.Json = False,
+    home: options.GivenHome = None,
 ) -> int:
     """Say one thing, print the answer, and tell what stays pending. A session that is not there is begun.
 
@@ -56,20 +47,20 @@ def run(
     """
     if not text.strip():
         raise typer.BadParameter("there is nothing to say", param_hint="TEXT")
-    settings = find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone).settings
-    program = Program.compose(settings)
+    effective = options.find_settings(home, config, model=model, base_url=base_url, time_zone=time_zone)
+    program = Program.compose(effective.settings)
     return run_stoppable(_run(program, session, text, wait=wait, as_json=as_json))
 
 
 async def _run(program: Program, session_id: str, text: str, *, wait: bool, as_json: bool) -> int:
     async with program.host() as host:
-        with Progress(f"Opening session {session_id}"):
+        with progress(f"Opening session {session_id}"):
             agent = await host.agents.open(session_id, cwd=str(Path.cwd()))
         opened_at = len(agent.session.events)
         outlet = Outlet(Printer().show)
         if not as_json:
-            _show_events(agent, program, outlet)
-        pending = PendingReminders(agent, host.ctx.clock, program.zone)
+            Conversation(program.zone, agent.session.events).watch(agent.session, outlet.show)
+        pending = PendingReminders(agent, program.zone)
         if not await pending.overdue_delivered():
             print_error("warning: overdue reminders could not be delivered yet; they stay pending")
         message = agent.followup(text, source=program.person)
@@ -80,44 +71,57 @@ async def _run(program: Program, session_id: str, text: str, *, wait: bool, as_j
                 print_line(f"Waiting. {pending.describe()}", style="dim")
             await pending.one_shots_delivered()
             outlet.require()
-        answer, ended = _answer_to(agent, message.id, opened_at)
+        came = _Came(message.id, opened_at).advance(agent.session.events)
         if as_json:
-            delivered = list(_delivered(agent, opened_at))
-            outcome = {"session": agent.id, "answer": answer, "ended": ended}
-            print_json({**outcome, "delivered": delivered, "pending": pending.views()})
+            print_json({"session": agent.id, **came.describe(), "pending": pending.views()})
         else:
             print_line(pending.describe(), style="dim")
-        return 0 if ended["kind"] in ("completed", "max-tokens") else 1
+        return 0 if isinstance(came.ended, Completed | MaxTokens) else 1
 
 
-def _show_events(agent: Agent, program: Program, outlet: Outlet) -> None:
-    """Have all that happens in the session from now on shown."""
-    conversation = Conversation(program.zone, agent.session.events)
+class _Came(Projection[_Row]):
+    """What has come since a session was opened: the answer to one message, and reminders.
 
-    def on_events(events: Sequence[Event]) -> None:
-        for piece in conversation.read(events):
-            outlet.show(piece)
+    Attributes:
+        ended: How the turn about the message ended.
 
-    agent.session.observe(on_events)
+    Args:
+        message_id: The message.
+        opened_at: Events before this seq were there already.
+    """
 
+    reader = Reader(
+        frozenset({"user/message", "assistant/message", "turn/end"}), msgspec.json.Decoder[_Row](_Row)
+    )
 
-def _answer_to(agent: Agent, message_id: str, start: int) -> tuple[str, dict[str, Any]]:
-    """Return the text that answered a message, and how the turn ended (`turn/end`'s reason)."""
-    texts: list[str] = []
-    is_asked = False
-    for event in agent.session.events.span(start):
-        if event.type == "user/message" and surface_message(event).id == message_id:
-            is_asked = True
-        elif is_asked and event.type == "assistant/message":
-            texts.append(surface_message(event).text)
-        elif is_asked and event.type == "turn/end":
-            return "\n".join(filter(None, texts)), event.data["reason"]
-    return "", {"kind": "aborted"}
+    def __init__(self, message_id: str, opened_at: int) -> None:
+        super().__init__(opened_at)
+        self.ended: Reason | None = None
+        self._message_id = message_id
+        self._is_asked = False
+        self._texts: list[str] = []
+        self._delivered: list[dict[str, str]] = []
 
+    def fold(self, rows: Sequence[_Row], log: EventLog) -> None:
+        """Note answers and reminders."""
+        for row in rows:
+            match row:
+                case EnteredMessageRow():
+                    self._is_asked = self._is_asked or row.message.id == self._message_id
+                    dues = find_dues(row.message.complete())
+                    self._delivered += [
+                        {"id": due.schedule_id, "occurrenceAt": due.occurrence_at} for due in dues
+                    ]
+                case AnswerRow() if self._is_asked and self.ended is None:
+                    self._texts.append(row.message.complete().text)
+                case TurnEndRow() if self._is_asked and self.ended is None:
+                    self.ended = row.data.reason
+                case _:
+                    pass
 
-def _delivered(agent: Agent, start: int) -> Iterator[dict[str, str]]:
-    """Return id and occurrence of each reminder that has come since the session was opened."""
-    for event in agent.session.events.select(frozenset({"user/message"}), start):
-        message = surface_message(event)
-        if is_reminder(message):
-            yield from message.source.get("reminders", ())
+    def describe(self) -> dict[str, object]:
+        """Return it as JSON data."""
+        if self.ended is None:
+            return {"answer": "", "ended": {"kind": "aborted"}, "delivered": self._delivered}
+        answer = "\n".join(filter(None, self._texts))
+        return {"answer": answer, "ended": self.ended, "delivered": self._delivered}

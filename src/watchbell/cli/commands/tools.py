@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_table
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
 from watchbell.schedule.tools import catalog_tools
 from watchbell.tools.catalog import catalog, render_catalog_json, render_catalog_markdown
 
@@ -18,11 +18,11 @@ __all__ = ["tools"]
 
 @guarded
 def tools(
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page docs/tool-catalog.md.")
     ] = False,
-    home: HomeOption = DEFAULT_HOME,
+    home: options.Home = options.DEFAULT_HOME,
 ) -> int:
     """Show the tools that the model can call, with their schemas. They are the same for every session."""
     if as_json and as_markdown:

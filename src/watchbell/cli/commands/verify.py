@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
+from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line
-from watchbell.cli.console.progress import Progress
-from watchbell.cli.options import DEFAULT_HOME, HomeOption, JsonOption
+from watchbell.cli.console.progress import progress
 from watchbell.cli.stored import fold_reminders
 from watchbell.errors import CorruptLogError, ScheduleLogError, UnsupportedLogError
 from watchbell.log.verify import verify_events
-from watchbell.storage.base import StoredLog
+from watchbell.reminders.state import ScheduleState
 from watchbell.storage.jsonl.layout import find_logs_below
 from watchbell.storage.jsonl.reading import read_log
 
-__all__ = ["Verdict", "verify", "verify_log"]
+__all__ = ["Verdict", "judge_log", "verify", "verify_log"]
 
 
 class Verdict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -63,8 +64,8 @@ def verify(
         list[Path] | None,
         typer.Argument(metavar="[PATH]...", help="Homes, directories of sessions, session folders, logs."),
     ] = None,
-    as_json: JsonOption = False,
-    home: HomeOption = DEFAULT_HOME,
+    as_json: options.Json = False,
+    home: options.Home = options.DEFAULT_HOME,
 ) -> int:
     """Check logs to the last byte, and say of each whether it is sound. Nothing is locked or written.
 
@@ -76,13 +77,13 @@ def verify(
     verdicts: list[Verdict] = []
     copies = Counter(_place(path) for path in logs)
     for path in logs:
-        with Progress(f"Checking {path}"):
+        with progress(f"Checking {path}"):
             verdict = verify_log(path, copies=copies[_place(path)])
         verdicts.append(verdict)
         if not as_json:
             print_line(f"{verdict.log}: {_tell(verdict)}")
     if as_json:
-        print_json([msgspec.to_builtins(verdict) for verdict in verdicts])
+        print_json(verdicts)
     elif not logs and not failures:
         print_line(f"No logs in {', '.join(map(str, paths or [home]))}.")
     for failure in failures:
@@ -91,7 +92,12 @@ def verify(
 
 
 def verify_log(path: Path, *, copies: int = 1) -> Verdict:
-    """Check one log.
+    """Check one log; see `judge_log`."""
+    return judge_log(path, copies=copies)[0]
+
+
+def judge_log(path: Path, *, copies: int = 1) -> tuple[Verdict, ScheduleState | None]:
+    """Check one log, and return the reminders in it when it is sound.
 
     Args:
         path: The file.
@@ -101,35 +107,28 @@ def verify_log(path: Path, *, copies: int = 1) -> Verdict:
     try:
         stored = read_log(path.parent.resolve() / path.name)
     except CorruptLogError as error:
-        return Verdict(log=log, state="damaged", offset=error.offset, reason=error.reason)
+        return Verdict(log=log, state="damaged", offset=error.offset, reason=error.reason), None
     except UnsupportedLogError as error:
-        return Verdict(log=log, state="unsupported", reason=error.reason)
+        return Verdict(log=log, state="unsupported", reason=error.reason), None
     except OSError as error:
-        return Verdict(log=log, state="unreadable", reason=error.strerror or type(error).__name__)
+        return Verdict(log=log, state="unreadable", reason=error.strerror or type(error).__name__), None
+    session, events, torn = stored.header.id, len(stored.events), stored.torn
     if copies > 1:
         reason = "the session is there more than once"
-        return Verdict(log=log, state="damaged", session=stored.header.id, reason=reason)
-    return _verify_stored(log, stored)
-
-
-def _verify_stored(log: str, stored: StoredLog) -> Verdict:
-    session, events, torn = stored.header.id, len(stored.events), stored.torn
+        return Verdict(log=log, state="damaged", session=session, reason=reason), None
+    told = partial(Verdict, log=log, session=session, events=events)
     try:
         open_turn = verify_events(stored.events, stored.header.owned_from)
-        fold_reminders(stored)
+        reminders = fold_reminders(stored)
     except CorruptLogError as error:
-        return Verdict(log=log, state="damaged", session=session, events=events, reason=error.reason)
+        return told(state="damaged", reason=error.reason), None
     except ScheduleLogError as error:
-        return Verdict(log=log, state="schedule-invalid", session=session, events=events, reason=str(error))
-    return Verdict(
-        log=log,
-        state="torn" if torn is not None else "sound" if open_turn is None else "interrupted",
-        session=session,
-        events=events,
-        open_turn=open_turn,
-        torn_offset=None if torn is None else torn.offset,
-        torn_length=None if torn is None else torn.length,
-    )
+        return told(state="schedule-invalid", reason=str(error)), None
+    if torn is not None:
+        return told(
+            state="torn", open_turn=open_turn, torn_offset=torn.offset, torn_length=torn.length
+        ), reminders
+    return told(state="sound" if open_turn is None else "interrupted", open_turn=open_turn), reminders
 
 
 def _find(paths: Iterable[Path], *, is_home: bool) -> tuple[list[Path], list[str]]:

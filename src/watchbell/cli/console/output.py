@@ -13,8 +13,8 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
@@ -24,6 +24,7 @@ __all__ = [
     "can_print",
     "escape",
     "is_dumb",
+    "make_console",
     "prepare_streams",
     "print_answer",
     "print_error",
@@ -31,7 +32,6 @@ __all__ = [
     "print_line",
     "print_row",
     "print_table",
-    "print_unbroken",
     "screen_width",
     "shorten",
     "silence_closed_pipe",
@@ -93,7 +93,12 @@ def is_dumb() -> bool:
 
 def screen_width() -> int:
     """Return the terminal's width in columns; elsewhere what COLUMNS says, else 80."""
-    return _console().width
+    return make_console().width
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Make a console of a standard stream, anew each time: the chat swaps it while its prompt is open."""
+    return _PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def prepare_streams() -> None:
@@ -122,7 +127,7 @@ def silence_failed_output() -> None:
 def print_line(text: str, *, style: str = "", multiline: bool = False) -> None:
     """Print text, made safe, and end the line; on a terminal it is parted between words where that ends."""
     lines = escape(text, multiline=multiline).split("\n")
-    if (console := _console()).is_terminal:
+    if (console := make_console()).is_terminal:
         lines = [part for line in lines for part in wrap(line.expandtabs(8), console.width)]
     _print(Text("\n".join(lines), style))
 
@@ -149,7 +154,7 @@ def wrap(line: str, width: int) -> list[str]:
 def print_row(text: str, *, style: str = "") -> None:
     """Print text, made safe, on one row of the terminal, cut where that ends; elsewhere nothing is cut."""
     row = Text(escape(text), style)
-    console = _console()
+    console = make_console()
     if console.is_terminal and row.cell_len > console.width:
         row.truncate(console.width - 3)
         row.append("...")
@@ -167,17 +172,11 @@ def print_error(text: str) -> None:
         print(f"watchbell: {escape(text)}", file=sys.stderr, flush=True)  # noqa: T201 - the one place for it
 
 
-def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print a value as JSON in pure ASCII, which every console can print and every program can read."""
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Print structs or JSON data in pure ASCII, which every console can print and every program can read."""
     separators = (",", ":") if indent is None else None
-    sys.stdout.write(json.dumps(value, ensure_ascii=True, indent=indent, separators=separators) + "\n")
-
-
-def print_unbroken(text: str) -> None:
-    """Write text that was made safe to standard error as it is."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+    data = msgspec.to_builtins(value)
+    sys.stdout.write(json.dumps(data, ensure_ascii=True, indent=indent, separators=separators) + "\n")
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -187,7 +186,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """
     cells = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
-    console = _console()
+    console = make_console()
     if console.is_terminal and sum(widths) + 2 * len(widths) - 2 > console.width:
         _print_blocks(heads, cells, console.width)
         return
@@ -209,12 +208,7 @@ def _print_blocks(heads: Sequence[str], cells: Sequence[Sequence[str]], width: i
 
 
 def _print(text: Text, end: str = "\n") -> None:
-    _console().print(text, soft_wrap=True, end=end)
-
-
-def _console() -> Console:
-    # Made anew each time: the chat swaps standard output while its prompt is open.
-    return _PlainConsole(highlight=False, markup=False, emoji=False)
+    make_console().print(text, soft_wrap=True, end=end)
 
 
 def _visible(match: re.Match[str]) -> str:

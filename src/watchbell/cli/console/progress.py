@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
 
-from watchbell.cli.console.output import escape, is_dumb, print_unbroken
+from rich.text import Text
 
-__all__ = ["Progress"]
+from watchbell.cli.console.output import escape, is_dumb, make_console
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+__all__ = ["progress"]
 
 PATIENCE_SECONDS = 0.5
 """How long nothing is shown."""
 
-_PERIOD_SECONDS = 0.25
-_ERASE = "\r\x1b[K"
 
+@contextlib.contextmanager
+def progress(text: str) -> Generator[Callable[[str], None]]:
+    """Show on a terminal that something goes on, from half a second after the block was entered.
 
-class Progress:
-    """Shows on a terminal that something goes on, from half a second after the `with` block was entered.
-
-    It takes its own line away again. A thread shows it, so that it moves though the event loop is busy; where
-    standard error is no terminal nothing is shown at all.
+    What is shown is taken away again. A thread shows it, so that it moves though the event loop is busy.
+    Nothing is shown where standard error is no terminal.
 
     Args:
         text: What goes on.
+
+    Yields:
+        A function that says what goes on from here.
     """
+    status: Status | None = None
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+    def tell(now: str) -> None:
+        nonlocal text
+        text = now
+        if status is not None:
+            status.update(Text(escape(now)))
 
-    def tell(self, text: str) -> None:
-        """Say what goes on from here."""
-        self._text = text
+    def show() -> None:
+        nonlocal status
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            if is_dumb():  # and a screen reader would read each step aloud
+                sys.stderr.write(f"{escape(text)} ...\n")
+                sys.stderr.flush()
+                return
+            from rich.status import Status  # slow to import, and seldom needed
 
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            self._thread = threading.Thread(target=self._show, name="watchbell progress", daemon=True)
-            self._thread.start()
-        return self
+            status = Status(Text(escape(text)), console=make_console(stderr=True), spinner="line")
+            status.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _show(self) -> None:
-        if self._ended.wait(PATIENCE_SECONDS):
-            return
-        if is_dumb():  # and a screen reader would read each step aloud
-            print_unbroken(f"{escape(self._text)} ...\n")
-            return
-        dots = 0
-        while not self._ended.is_set():
-            dots = dots % 3 + 1
-            print_unbroken(f"{_ERASE}{escape(self._text)} {'.' * dots}")
-            self._ended.wait(_PERIOD_SECONDS)
-        print_unbroken(_ERASE)
+    timer = threading.Timer(PATIENCE_SECONDS, show)
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        if timer.ident is not None:
+            timer.join()
+        if status is not None:
+            with contextlib.suppress(OSError):
+                status.stop()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from watchbell.instants import render_instant
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
 
 __all__ = ["render_lateness", "render_local", "render_moment", "render_span", "render_utc"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import msgspec
 import typer
@@ -15,19 +16,22 @@ import typer
 from watchbell.cli.options import find_settings
 from watchbell.errors import SettingsError, ZoneDataError
 from watchbell.host._settings_file import read_config
-from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, build_model, expand_user
+from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, Settings, build_model, expand_user
 from watchbell.storage.jsonl.layout import LOG_NAMES, find_logs_below, sessions_root
 from watchbell.storage.jsonl.survey import file_mode, find_strays
 from watchbell.zones import ZoneTable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+__all__ = [
+    "Finding",
+    "HomeFacts",
+    "ZoneFacts",
+    "check_home",
+    "check_settings",
+    "check_zones",
+    "find_versions",
+]
 
-    from watchbell.host.settings import Settings
-
-__all__ = ["Finding", "check_home", "check_settings", "check_zones", "find_versions"]
-
-_PACKAGES = ("msgspec", "tzdata", "zstandard", "typer", "rich", "prompt-toolkit", "openai")
+_PACKAGES = ("msgspec", "tzdata", "zstandard", "typer", "rich", "prompt-toolkit", "tzlocal", "openai")
 _OF_OTHERS = 0o077
 _READABLE_BY_OTHERS = 0o044
 
@@ -44,6 +48,22 @@ class Finding(msgspec.Struct, frozen=True):
     level: Literal["problem", "warning", "note"]
     about: str
     text: str
+
+
+class HomeFacts(msgspec.Struct, frozen=True):
+    """What a home is like; `mode` are its permission bits in octal digits, None when it has none."""
+
+    path: str
+    exists: bool
+    writable: bool
+    mode: str | None
+
+
+class ZoneFacts(msgspec.Struct, frozen=True):
+    """The release of the zone data, and where it lies."""
+
+    release: str
+    origin: str
 
 
 def find_versions() -> dict[str, str | None]:
@@ -80,12 +100,12 @@ def check_settings(home: Path | None, config: Path | None) -> tuple[Settings | N
     return settings, settings.home, findings
 
 
-def check_zones() -> tuple[dict[str, str] | None, list[Finding]]:
-    """Return the release of the zone data and where it lies, None when it cannot be used."""
+def check_zones() -> tuple[ZoneFacts | None, list[Finding]]:
+    """Return what the zone data is, None when it cannot be used, and what there is to say."""
     zones = ZoneTable()
     try:
         zones.check()
-        found = {"release": zones.release(), "origin": zones.origin()}
+        found = ZoneFacts(zones.release(), zones.origin())
     except ZoneDataError as error:
         return None, [Finding("problem", "zone data", str(error))]
     if "PYTHONTZPATH" in os.environ:
@@ -94,27 +114,26 @@ def check_zones() -> tuple[dict[str, str] | None, list[Finding]]:
     return found, []
 
 
-def check_home(home: Path) -> tuple[dict[str, Any], list[Path], list[Finding]]:
+def check_home(home: Path) -> tuple[HomeFacts, list[Path], list[Finding]]:
     """Return what the home is like, the logs in it, and what there is to say."""
     findings: list[Finding] = []
     logs: list[Path] = []
-    facts: dict[str, Any] = {"path": str(home), "exists": home.is_dir(), "writable": os.access(home, os.W_OK)}
-    facts["mode"] = None
+    unread: dict[Path, OSError] = {}
+    mode = None
     try:
         mode = file_mode(home)
-        facts["mode"] = None if mode is None else f"{mode:04o}"
-        unread: dict[Path, OSError] = {}
         if sessions_root(home).is_dir():
             logs = list(find_logs_below(sessions_root(home), 2, unread))
         for path, error in unread.items():
             text = f"{path} cannot be read: {error.strerror or type(error).__name__}"
             findings.append(Finding("problem", "home", text))
-        findings += _check_access(home, facts, mode)
+        findings += _check_access(home, mode)
         if not unread:  # else it would stumble over the same directory
             findings += _check_contents(home, logs)
     except OSError as error:
         findings.append(Finding("problem", "home", f"it cannot be read: {error}"))
-    return facts, logs, findings
+    shown = None if mode is None else f"{mode:04o}"
+    return HomeFacts(str(home), home.is_dir(), os.access(home, os.W_OK), shown), logs, findings
 
 
 def _check_file(file: Path) -> Iterable[Finding]:
@@ -130,14 +149,14 @@ def _check_file(file: Path) -> Iterable[Finding]:
         )
 
 
-def _check_access(home: Path, facts: dict[str, Any], mode: int | None) -> Iterable[Finding]:
-    if not facts["exists"]:
+def _check_access(home: Path, mode: int | None) -> Iterable[Finding]:
+    if not home.is_dir():
         if home.exists():
             yield Finding("problem", "home", f"{home} is no directory; name another with --home")
         else:
             yield Finding("note", "home", "it is not there yet; the first session makes it")
         return
-    if not facts["writable"]:
+    if not os.access(home, os.W_OK):
         yield Finding("problem", "home", f"{home} cannot be written, so no session can be opened for work")
     if mode is not None and mode & _OF_OTHERS:
         yield Finding("warning", "home", f"others can look into it (mode {mode:04o}); run: chmod 700 {home}")

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from watchbell.cli.checkup import Finding
-from watchbell.cli.commands.verify import Verdict, verify_log
+from watchbell.cli.commands.doctor.checkup import Finding
+from watchbell.cli.commands.verify import Verdict, judge_log
 from watchbell.cli.console.times import render_moment
-from watchbell.cli.stored import fold_reminders
 from watchbell.clock import wall_ms
-from watchbell.errors import LogError, ScheduleLogError
 from watchbell.storage.jsonl.layout import unescape_session_id
-from watchbell.storage.jsonl.reading import read_log
 from watchbell.storage.jsonl.survey import Holder, find_holder, find_side_files
 
 __all__ = ["SessionFacts", "check_session"]
@@ -52,40 +49,24 @@ def check_session(log: Path, copies: int) -> tuple[SessionFacts, list[Finding]]:
         copies: How many logs of this session there are in its home; one is right.
     """
     holder = find_holder(log)
-    verdict = verify_log(log, copies=copies)
+    verdict, reminders = judge_log(log, copies=copies)
     name = unescape_session_id(log.parent.name) or log.parent.name
-    targets = _read_targets(log, verdict)
-    now_ms = wall_ms()
-    overdue = None if targets is None else [target for target in targets if target[0] <= now_ms]
-    facts = SessionFacts(
-        name,
-        str(log),
-        verdict.state,
-        verdict.events,
-        None if targets is None else len(targets),
-        None if overdue is None else len(overdue),
-        targets[0][1] if targets else None,
-        holder,
-    )
     findings = [*_judge(verdict, name, holder), *_tell_holder(name, holder)]
-    if overdue:
-        findings.append(_tell_overdue(name, overdue, holder))
+    active = overdue = next_at = None
+    if reminders is not None:
+        targets = sorted((record.target_ms, record.scheduled_at) for record in reminders.records)
+        now_ms = wall_ms()
+        active, overdue = len(targets), sum(target_ms <= now_ms for target_ms, _ in targets)
+        if targets:
+            next_at = targets[0][1]
+        if overdue:
+            findings.append(_tell_overdue(name, overdue, targets[0][0], holder))
     findings += [
         Finding("note", name, f"a torn batch was set aside: {path}; nothing in it was ever confirmed")
         for path in find_side_files(log)
     ]
+    facts = SessionFacts(name, str(log), verdict.state, verdict.events, active, overdue, next_at, holder)
     return facts, findings
-
-
-def _read_targets(log: Path, verdict: Verdict) -> list[tuple[int, str]] | None:
-    """Return the targets of a sound session's active reminders, earliest first."""
-    if not verdict.is_sound:
-        return None
-    try:
-        records = fold_reminders(read_log(log)).records
-    except (LogError, ScheduleLogError, OSError):
-        return None  # it changed since it was judged
-    return sorted((record.target_ms, record.scheduled_at) for record in records)
 
 
 def _judge(verdict: Verdict, name: str, holder: Holder | None) -> Iterable[Finding]:
@@ -120,11 +101,9 @@ def _tell_holder(name: str, holder: Holder | None) -> Iterable[Finding]:
         yield Finding("note", name, text)
 
 
-def _tell_overdue(name: str, overdue: list[tuple[int, str]], holder: Holder | None) -> Finding:
-    count = "1 reminder is" if len(overdue) == 1 else f"{len(overdue)} reminders are"
-    first = render_moment(overdue[0][0], None)
+def _tell_overdue(name: str, count: int, since_ms: int, holder: Holder | None) -> Finding:
+    told = "1 reminder is" if count == 1 else f"{count} reminders are"
+    first = render_moment(since_ms, None)
     if holder is not None and holder.is_live:
-        return Finding("note", name, f"{count} overdue, since {first}; the program that has it open is at it")
-    return Finding(
-        "note", name, f"{count} overdue, since {first}; opening it delivers: watchbell chat {name}"
-    )
+        return Finding("note", name, f"{told} overdue, since {first}; the program that has it open is at it")
+    return Finding("note", name, f"{told} overdue, since {first}; opening it delivers: watchbell chat {name}")

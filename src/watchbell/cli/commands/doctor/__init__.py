@@ -1,0 +1,1 @@
+"""`watchbell doctor`: what it looks at, and what it says of that."""
