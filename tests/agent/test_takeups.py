@@ -21,9 +21,8 @@ from tests.program import (
 from watchbell.agent.events import StepPrepare
 from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
-from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock
+from watchbell.log.messages import Message, ReasoningBlock, TextBlock, TextDelta
 from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock, call, hang, say, think

@@ -8,17 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from watchbell.errors import AgentError
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Finish,
     FinishReason,
+    Message,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from watchbell.agent.agent import Agent
-    from watchbell.log.chunks import Chunk
+    from watchbell.log.messages import Chunk
 
 __all__ = ["AnswerLog", "AnswerRecorder"]
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from watchbell.agent.answers import AnswerLog
 from watchbell.agent.runner import TurnRecorder
 from watchbell.errors import ModelError, PersistenceError, WatchbellError
-from watchbell.log.chunks import Finish, FinishReason
 from watchbell.log.event import Draft
-from watchbell.log.messages import ToolCallBlock
+from watchbell.log.messages import Finish, FinishReason, ToolCallBlock
 from watchbell.log.payloads import (
     Aborted,
     AbortReason,

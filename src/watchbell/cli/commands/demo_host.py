@@ -13,7 +13,7 @@ from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.options import DEFAULT_HOME, HomeOption
 from watchbell.cli.program import Program
 from watchbell.host.settings import Settings
-from watchbell.log.chunks import Chunk
+from watchbell.log.messages import Chunk
 from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel
 from watchbell.reminders.framing import PLUGIN_NAME
