@@ -23,8 +23,16 @@ from tests.program import (
 )
 from watchbell.agent.agent import Agent
 from watchbell.errors import ModelError
-from watchbell.log.chunks import BlockEnd, BlockStart, Finish, FinishReason, TextDelta, ToolCallDelta
-from watchbell.log.messages import TextBlock, ToolCallBlock
+from watchbell.log.messages import (
+    BlockEnd,
+    BlockStart,
+    Finish,
+    FinishReason,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    ToolCallDelta,
+)
 from watchbell.models.base import ModelRequest
 from watchbell.testing import SimulatedClock, call, fail, say
 from watchbell.tools.function import tool

@@ -15,12 +15,11 @@ from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer, WallClock, wall_ms
 from watchbell.instants import render_instant
-from watchbell.log.chunks import TextDelta
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message, TextBlock
+from watchbell.log.messages import Message, TextBlock, TextDelta
 from watchbell.log.payloads import ChunkEvent, Completed, StepMark, TurnEnd, TurnStart
 from watchbell.log.segments import Block, decode_block
 from watchbell.reminders.records import AtRecord, Create, Dispatch, draft_change

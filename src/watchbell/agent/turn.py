@@ -16,9 +16,8 @@ from watchbell.agent.answers import AnswerLog
 from watchbell.agent.core import Core
 from watchbell.agent.steps import StepAssembler
 from watchbell.errors import ModelError, PersistenceError
-from watchbell.log.chunks import Finish, FinishReason
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, ToolCallBlock
+from watchbell.log.messages import Finish, FinishReason, Message, ToolCallBlock
 from watchbell.log.payloads import (
     Aborted,
     AbortKind,

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.chunks import Chunk
 from watchbell.log.event import Event
-from watchbell.log.messages import Message
+from watchbell.log.messages import Chunk, Message
 from watchbell.log.values import decode_typed
 
 __all__ = [

@@ -10,18 +10,20 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
 

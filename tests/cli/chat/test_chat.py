@@ -23,8 +23,7 @@ from watchbell.cli.commands.chat import show_beginning
 from watchbell.cli.program import Program
 from watchbell.clock import WallClock, wall_ms
 from watchbell.host.settings import Settings
-from watchbell.log.chunks import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
-from watchbell.log.messages import TextBlock
+from watchbell.log.messages import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel
 from watchbell.storage.jsonl.store import JsonlStorage

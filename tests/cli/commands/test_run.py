@@ -9,8 +9,7 @@ import pytest
 from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every, read_events
 from watchbell.cli import program as compose
 from watchbell.errors import ModelError
-from watchbell.log.chunks import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
-from watchbell.log.messages import TextBlock
+from watchbell.log.messages import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
 from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel
 

@@ -26,9 +26,8 @@ from tests.program import (
 )
 from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
-from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, TextBlock
+from watchbell.log.messages import Message, TextBlock, TextDelta
 from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.testing import MemoryDisk, call, hang, think
 from watchbell.tools.function import tool

@@ -39,8 +39,8 @@ from watchbell.cli.stored import find_free_id, open_store
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
-from watchbell.log.chunks import Chunk
 from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Chunk
 from watchbell.log.payloads import surface_message
 from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel

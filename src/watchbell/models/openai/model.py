@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
     from watchbell.clock import Clock
-    from watchbell.log.chunks import Chunk
+    from watchbell.log.messages import Chunk
     from watchbell.models.base import ModelRequest
 
 __all__ = ["IDLE_TIMEOUT_SECONDS", "MAX_RETRIES", "OpenAIModel"]
