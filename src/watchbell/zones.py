@@ -17,8 +17,6 @@ from watchbell.errors import ZoneDataError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-__all__ = ["ZoneTable"]
-
 _PACKAGE = "tzdata"
 
 

@@ -31,8 +31,6 @@ from watchbell.log.messages import (
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
 
-__all__ = ["AnswerLog", "AnswerRecorder"]
-
 
 class AnswerLog:
     """One answer of one step. Exactly one `append_message` ends it.

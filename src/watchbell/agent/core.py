@@ -20,8 +20,6 @@ from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
 from watchbell.tools.registry import ToolRegistry
 
-__all__ = ["Core", "Phase", "Reservation"]
-
 Phase: TypeAlias = Literal["idle", "turn", "maintenance", "closed"]
 """What an agent does."""
 

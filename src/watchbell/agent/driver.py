@@ -22,8 +22,6 @@ from watchbell.log.turns import last_turn
 from watchbell.models.base import ChatModel
 from watchbell.tools.definition import AbortSignal
 
-__all__ = ["Driver"]
-
 _logger = logging.getLogger("watchbell.agent")
 # Not the task itself: its own context would hold it, and every turn leave a cycle for the collector.
 _driving: ContextVar[object] = ContextVar("_driving", default=None)

@@ -26,8 +26,6 @@ from watchbell.models.base import Answerer, ChatModel
 from watchbell.sessions.events import SessionHealed
 from watchbell.sessions.session import Session
 
-__all__ = ["AgentRegistry"]
-
 _logger = logging.getLogger("watchbell.agent")
 
 

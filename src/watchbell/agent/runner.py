@@ -24,8 +24,6 @@ from watchbell.models.base import Answerer
 from watchbell.tools.definition import AbortSignal, Tool
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
 
-__all__ = ["TurnRecorder", "TurnRunner"]
-
 T = TypeVar("T")
 _NOT_STARTED = ToolOutcome(
     "This call was not run.", None, True, {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}

@@ -28,8 +28,6 @@ from watchbell.log.projection import AnyRow, Projection, Reader
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import AbortSignal
 
-__all__ = ["Requests", "StepAssembler"]
-
 
 class _HeaderRow(AnyRow, frozen=True, gc=False, tag_field="type", tag="request/header"):
     pass

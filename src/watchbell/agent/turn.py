@@ -36,8 +36,6 @@ from watchbell.models.base import ChatModel, ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
 from watchbell.tools.registry import ToolOutcome
 
-__all__ = ["Turn", "answer_turn"]
-
 _logger = logging.getLogger("watchbell.agent")
 
 

@@ -14,23 +14,6 @@ from watchbell.cli.completion import complete_session
 from watchbell.errors import SettingsError
 from watchbell.host.settings import DEFAULT_HOME, Effective, load_settings
 
-__all__ = [
-    "DEFAULT_HOME",
-    "BaseUrl",
-    "Config",
-    "GivenHome",
-    "Home",
-    "Json",
-    "Model",
-    "NewSession",
-    "OptionalSession",
-    "ProgramOptions",
-    "Session",
-    "TimeZone",
-    "find_settings",
-    "inherit_home",
-]
-
 
 class ProgramOptions(msgspec.Struct, frozen=True):
     """The options that stand before the command; the command's own come first."""

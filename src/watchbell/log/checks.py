@@ -17,21 +17,6 @@ from watchbell.log.values import MAX_NESTING, count_values, nesting_depth
 if TYPE_CHECKING:
     from watchbell.log.event import Event
 
-__all__ = [
-    "MAX_ROW_BYTES",
-    "MAX_SAFE_INTEGER",
-    "MAX_VALUES",
-    "MESSAGE_TYPES",
-    "Count",
-    "Holder",
-    "Identified",
-    "check_messages",
-    "check_place",
-    "check_size",
-    "check_surface",
-    "check_values",
-]
-
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact."""
 

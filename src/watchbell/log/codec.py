@@ -40,15 +40,6 @@ from watchbell.log.values import (
     unmask_surrogates,
 )
 
-__all__ = [
-    "SUSPICIOUS_LENGTH",
-    "decode_header",
-    "decode_row",
-    "decode_rows",
-    "encode_header",
-    "encode_rows",
-]
-
 Row: TypeAlias = Event | PackedRow
 
 

@@ -15,8 +15,6 @@ import msgspec
 if TYPE_CHECKING:
     from watchbell.log.event import Event
 
-__all__ = ["EventLog", "PackedRow", "Rows"]
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -7,30 +7,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = [
-    "Block",
-    "BlockEnd",
-    "BlockStart",
-    "Chunk",
-    "Finish",
-    "FinishReason",
-    "Message",
-    "ModelSource",
-    "PersonSource",
-    "PluginSource",
-    "ReasoningBlock",
-    "ReasoningDelta",
-    "Source",
-    "TextBlock",
-    "TextDelta",
-    "ToolCallBlock",
-    "ToolCallDelta",
-    "ToolResultBlock",
-    "ToolSource",
-    "UnknownSource",
-    "UsageChunk",
-]
-
 
 class TextBlock(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
     """Plain text."""

@@ -12,36 +12,6 @@ from watchbell.log.event import Event
 from watchbell.log.messages import Chunk, Message
 from watchbell.log.values import decode_typed
 
-__all__ = [
-    "AbortKind",
-    "AbortReason",
-    "Aborted",
-    "AssistantMessage",
-    "Blocked",
-    "Carrier",
-    "ChunkEvent",
-    "Completed",
-    "EndSeed",
-    "Failed",
-    "Interrupted",
-    "MaxTokens",
-    "OtherReason",
-    "Reason",
-    "RequestContext",
-    "RequestHeader",
-    "Splice",
-    "StepMark",
-    "TakeUp",
-    "ToolCallEvent",
-    "ToolResultEvent",
-    "ToolSpec",
-    "TurnEnd",
-    "TurnFailure",
-    "TurnStart",
-    "carried_messages",
-    "surface_message",
-]
-
 
 class EndSeed(msgspec.Struct, frozen=True, gc=False):
     """`session/end-seed`: what stands before it came from an earlier life or a parent."""

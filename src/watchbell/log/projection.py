@@ -23,26 +23,6 @@ from watchbell.log.values import decode_foreign, decode_json
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
-__all__ = [
-    "WORK",
-    "WORK_TYPES",
-    "AnswerRow",
-    "AnyRow",
-    "EnteredMessageRow",
-    "EnteredRow",
-    "Projection",
-    "Reader",
-    "ResultRow",
-    "SplicedRow",
-    "SurfaceOp",
-    "SurfaceRow",
-    "TakeUpRow",
-    "TurnEndRow",
-    "TurnStartRow",
-    "WorkRow",
-    "fold",
-]
-
 T = TypeVar("T", bound="AnyRow")
 SurfaceOp: TypeAlias = Literal["append"] | Replacement
 

@@ -32,9 +32,6 @@ from watchbell.log.eventlog import PackedRow
 from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.values import MAX_NESTING, nesting_depth
 
-__all__ = ["Block", "decode_block"]
-
-
 _PACKED, _OTHER = 0, 255
 
 _RUN = re.compile(rb"\x01+")  # of rows, in the marks that tell them from others

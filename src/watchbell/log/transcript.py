@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from watchbell.log.eventlog import EventLog
 
-__all__ = ["Transcript", "TranscriptLength"]
-
 _MESSAGES = Reader(SURFACE_TYPES, msgspec.json.Decoder(EnteredMessageRow | AnswerRow | ResultRow))
 _REPLACEMENTS = Reader(SURFACE_TYPES, msgspec.json.Decoder(SurfaceRow), replacing=True)
 

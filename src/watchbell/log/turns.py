@@ -21,8 +21,6 @@ from watchbell.log.payloads import (
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
-__all__ = ["close_open_turn", "last_turn", "tool_result"]
-
 _TURN_TYPES = frozenset({"turn/start", "turn/end"})
 
 

@@ -26,8 +26,6 @@ from watchbell.log.messages import (
 )
 from watchbell.log.payloads import ToolSpec
 
-__all__ = ["AnswerAssembler", "AnswerBlock", "Answerer", "ChatModel", "ModelRequest"]
-
 AnswerBlock: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock
 """What an answer is made of."""
 

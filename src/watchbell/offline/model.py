@@ -34,8 +34,6 @@ from watchbell.offline._hearing import Call, Wish, read_now, read_wish
 from watchbell.offline._speech import HELP, read_list, render_due, render_outcome, tell_list
 from watchbell.reminders.framing import decode_frame
 
-__all__ = ["OfflineModel"]
-
 _PIECE = re.compile(r"\s*\S+(?:\s+\S+){0,2}")
 _ARGUMENTS_PIECE = 12
 

@@ -31,18 +31,6 @@ from watchbell.reminders.views import RefusedError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-__all__ = [
-    "CreateArguments",
-    "DeleteArguments",
-    "Limits",
-    "ListArguments",
-    "LocalTime",
-    "decode_create",
-    "decode_delete",
-    "decode_list",
-    "require_room",
-]
-
 
 class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A date and a time of day as clocks in a time zone show them."""

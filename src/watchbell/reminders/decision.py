@@ -14,8 +14,6 @@ from watchbell.reminders.times import occurrence_at
 if TYPE_CHECKING:
     from watchbell.reminders.state import ScheduleState
 
-__all__ = ["MAX_BATCH_BYTES", "Batch", "Decision", "OneShot", "decide", "derive_dispatches"]
-
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 """Most bytes that the reminders of one batch take in the row of their message; a row may have twice that."""
 

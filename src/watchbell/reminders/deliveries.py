@@ -45,16 +45,6 @@ if TYPE_CHECKING:
     from watchbell.log.event import Event
     from watchbell.log.messages import Message
 
-__all__ = [
-    "Deliveries",
-    "Delivery",
-    "MissingDispatches",
-    "Outcome",
-    "Receipts",
-    "ReminderPresentation",
-    "schedule_reminder_presentation",
-]
-
 Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "cancelled", "pending", "unknown"]
 """What became of a delivery.
 

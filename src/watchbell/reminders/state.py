@@ -28,8 +28,6 @@ from watchbell.reminders.times import occurrence_at
 if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
 
-__all__ = ["ActiveReminder", "ActiveReminders", "ScheduleState"]
-
 _MANY_ROWS = 100
 _NO_INTERVAL = Duration(0)
 

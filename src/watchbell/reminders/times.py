@@ -13,17 +13,6 @@ from watchbell.reminders.views import RefusedError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-__all__ = [
-    "After",
-    "At",
-    "CreateRequest",
-    "Every",
-    "Selector",
-    "ZoneLookup",
-    "occurrence_at",
-    "resolve",
-]
-
 
 class ZoneLookup(Protocol):
     """Finds time zones by name."""

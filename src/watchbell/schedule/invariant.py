@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from watchbell.sessions.live import Sessions
     from watchbell.sessions.session import Session
 
-__all__ = ["InvariantPlugin", "invariant"]
-
 _logger = logging.getLogger("watchbell.schedule")
 
 

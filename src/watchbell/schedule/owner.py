@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from watchbell.reminders.decision import Decision
     from watchbell.schedule.transactions import Transactions
 
-__all__ = ["Owner"]
-
 _logger = logging.getLogger("watchbell.schedule")
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from watchbell.reminders.times import ZoneLookup
     from watchbell.sessions.session import Session
 
-__all__ = ["SchedulePlugin", "plugin"]
-
 _logger = logging.getLogger("watchbell.schedule")
 _NO_REMINDERS = (
     "session %s has no reminders, and those that it had are not delivered: %s, or load Schedule only once; "

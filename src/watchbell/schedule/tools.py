@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from watchbell.schedule.transactions import Transactions
     from watchbell.tools.definition import Run, ToolExecution
 
-__all__ = ["TOOL_NAMES", "catalog_tools", "schedule_tools"]
-
 TOOL_NAMES = ("schedule_create", "schedule_list", "schedule_delete")
 """The tools, in the order in which `schedule_tools` returns them."""
 

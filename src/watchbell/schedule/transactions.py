@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from watchbell.sessions.session import Session
     from watchbell.tools.definition import AbortSignal
 
-__all__ = ["Transactions"]
-
 T = TypeVar("T")
 
 _logger = logging.getLogger("watchbell.schedule")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from watchbell.log.eventlog import EventLog
     from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog, TornTail
 
-__all__ = ["Sessions"]
-
 _logger = logging.getLogger("watchbell")
 
 

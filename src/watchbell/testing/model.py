@@ -27,8 +27,6 @@ from watchbell.log.messages import (
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
 
-__all__ = ["Answer", "Part", "Script", "ScriptedModel", "call", "fail", "hang", "say", "think"]
-
 _PIECE = 8
 """Most characters in one delta: small enough that short answers come in several."""
 

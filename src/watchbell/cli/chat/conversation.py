@@ -31,19 +31,6 @@ from watchbell.log.payloads import (
 from watchbell.reminders.framing import PLUGIN_NAME, DueReminder, decode_frame
 from watchbell.sessions.session import Session
 
-__all__ = [
-    "ENDS",
-    "Conversation",
-    "Due",
-    "Outlet",
-    "Piece",
-    "Printer",
-    "find_dues",
-    "history",
-    "is_reminder",
-    "print_piece",
-]
-
 Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "turn-end"]
 
 _MESSAGES = frozenset({"user/message"})

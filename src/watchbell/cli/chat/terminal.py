@@ -30,8 +30,6 @@ from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import escape, print_line
 from watchbell.cli.program import Program
 
-__all__ = ["ChatTerminal"]
-
 _PROMPT = "> "
 _PREVIEW_ROWS = 6
 _NO_ENDS = ("note", "failure")

@@ -47,8 +47,6 @@ from watchbell.offline.model import OfflineModel
 from watchbell.reminders.records import Dispatch, decode_change
 from watchbell.storage.base import StoredLog
 
-__all__ = ["demo", "demo_host"]
-
 FIRST = "Remind me in 3 seconds to stretch."
 SECOND = "Remind me in 2 seconds to drink some water."
 _POLL_SECONDS = 0.02

@@ -15,8 +15,6 @@ from watchbell.cli.stored import Reading, read_every
 from watchbell.clock import wall_ms
 from watchbell.reminders.state import ScheduleState
 
-__all__ = ["sessions"]
-
 
 class _Counts(msgspec.Struct, frozen=True):
     active: int

@@ -30,8 +30,6 @@ from watchbell.log.messages import (
 from watchbell.log.values import decode_json, encode_json
 from watchbell.models.openai._json import items, member
 
-__all__ = ["DeltaReader"]
-
 _FAILED = {
     "content_filter": (
         "CONTENT_FILTER",

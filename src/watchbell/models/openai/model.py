@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from watchbell.log.messages import Chunk
     from watchbell.models.base import ModelRequest
 
-__all__ = ["IDLE_TIMEOUT_SECONDS", "MAX_RETRIES", "OpenAIModel"]
-
 IDLE_TIMEOUT_SECONDS = 300.0
 """Default for the longest silence of a server; a model may think for minutes first."""
 

@@ -22,8 +22,6 @@ from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json, print_line
 from watchbell.cli.console.progress import progress
 
-__all__ = ["doctor"]
-
 _STYLES = {"problem": "bold red", "warning": "yellow", "note": "dim"}
 
 

@@ -14,8 +14,6 @@ from watchbell.clock import wall_ms
 from watchbell.storage.jsonl.layout import unescape_session_id
 from watchbell.storage.jsonl.survey import Holder, find_holder, find_side_files
 
-__all__ = ["SessionFacts", "check_session"]
-
 
 class SessionFacts(msgspec.Struct, frozen=True, rename="camel"):
     """What is known of a session.
