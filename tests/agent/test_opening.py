@@ -11,9 +11,9 @@ import pytest
 
 from tests.agent.scene import on_agent
 from tests.program import Program, cut, inbox, passes, require_valid, run, store, texts, types, user_texts
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event

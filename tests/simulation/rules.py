@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from watchbell.agent import opening, take_ups
+from watchbell.agent import _take_ups as take_ups
+from watchbell.agent import opening
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core, Reservation
 from watchbell.agent.inbox import Inbox, Retention
 from watchbell.agent.steps import StepAssembler
-from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
 from watchbell.log.payloads import Aborted, Interrupted, Reason

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.inbox import Inbox, Retention
-from watchbell.agent.take_ups import TakeUps
 from watchbell.context import Context
 from watchbell.log.event import Event
 from watchbell.log.messages import Message

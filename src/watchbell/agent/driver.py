@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import cast
 
-from watchbell.agent.abort import TurnAbortedError
+from watchbell.agent._abort import TurnAbortedError
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.agent.runner import TurnRecorder, TurnRunner

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent._abort import raise_if_aborted, until_aborted
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
 from watchbell.agent.turn import Turn

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent._abort import raise_if_aborted, until_aborted
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.agent.events import StepPlan, StepPrepare

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from watchbell.agent.abort import TurnAbortedError, raise_if_aborted, until_aborted_here
+from watchbell.agent._abort import TurnAbortedError, raise_if_aborted, until_aborted_here
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerLog
 from watchbell.agent.core import Core

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from watchbell.cli.completion import complete_session
+from watchbell.cli._completion import complete_session
 from watchbell.errors import SettingsError
 from watchbell.host.settings import DEFAULT_HOME, Effective, load_settings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from watchbell.cli.commands.doctor.checkup import Finding
+from watchbell.cli.commands.doctor._checkup import Finding
 from watchbell.cli.commands.verify import Verdict, judge_log
 from watchbell.cli.console.times import render_moment
 from watchbell.clock import wall_ms
