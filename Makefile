@@ -30,8 +30,9 @@ lint: $(VENV)/dev.stamp house ## Ruff, the import contracts and the house
 house: $(VENV)/dev.stamp ## does the code keep to its plan: circles, sizes, documented names
 	$(BIN)/python -m tests.house
 
-types: $(VENV)/dev.stamp ## basedpyright, strict
+types: $(VENV)/dev.stamp ## basedpyright: strict, the tests in basic mode
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/basedpyright --pythonpath $(BIN)/python -p tests
 
 coverage: $(VENV)/dev.stamp ## the tests, with branch coverage and its floor
 	$(BIN)/python -m coverage erase

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from watchbell import Agent, Event, Host, Message
+from watchbell import Agent, Event, Host
 from watchbell.cli.program import Program
 from watchbell.host.settings import load_settings
 
@@ -26,7 +26,8 @@ def listen(agent: Agent, say: Callable[[str, str], None], events: Sequence[Event
     """Tell the answers that came with new events, and why a turn failed."""
     for event in events:
         if event.type == "assistant/message":
-            if text := Message.from_value(event.data["message"]).text:
+            blocks = event.data["message"]["content"]
+            if text := "".join(block["text"] for block in blocks if block["type"] == "text"):
                 say(agent.id, text)
         elif event.type == "turn/end" and (error := event.data["reason"].get("error")):
             say(agent.id, f"the turn failed: {error['message']} ({error['code']})")

@@ -25,7 +25,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the slow tests unless `-m slow` asks for them, as CI does."""
-    if "slow" in config.getoption("-m"):
+    if "slow" in str(config.getoption("-m")):
         return
     for item in items:
         if item.get_closest_marker("slow"):

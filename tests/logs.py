@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,12 @@ T = TypeVar("T")
 BOTH: list[Compression] = ["zstd", "none"]
 FUTURE = "2999-12-31T23:00:00.000Z"
 HEADER = SessionHeader(id="s", created_at=0, delegation_depth=0)
+
+
+def scratch_directory() -> Path | None:
+    """A directory in memory for scratch files, None when the system has none."""
+    shared = Path("/dev/shm")  # noqa: S108 - only the parent of a fresh directory
+    return shared if os.access(shared, os.W_OK) else None
 
 
 def create(number: int, prompt: str = "p") -> Draft:

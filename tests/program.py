@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
+import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from unittest.mock import patch
 
+from msgspec import Raw
+
+from tests.judge.book import Book
 from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
 from watchbell.context import Plugin
@@ -36,6 +41,7 @@ from watchbell.testing.model import Answer, Script
 from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 from watchbell.tools.function import tool
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MOST_PASSES = 20_000
 
@@ -60,7 +66,7 @@ class WatchedLoop(SimulatedEventLoop):
         self._passes = (now, self._passes[1] + 1 if self._passes[0] == now else 0)
         if self._passes[1] > MOST_PASSES:
             raise SpinningError(f"{MOST_PASSES} passes of the loop at {now} s")
-        super()._run_once()  # type: ignore[misc]
+        super()._run_once()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class _Errors(logging.Handler):
@@ -90,6 +96,26 @@ def run(
     assert WatchedLoop.unhandled == []
     assert bool(errors.lines) == logs_errors, "\n".join(errors.lines)
     return result
+
+
+def simulated(
+    test: Callable[Concatenate[SimulatedClock, P], Awaitable[None]] | None = None,
+    *,
+    start: str | int = DEFAULT_START,
+    logs_errors: bool = False,
+) -> Any:
+    """Make an async test, whose first parameter is the clock, one that `run` simulates."""
+    if test is None:
+        return functools.partial(simulated, start=start, logs_errors=logs_errors)
+
+    @functools.wraps(test)
+    def run_test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(lambda clock: test(clock, *args, **kwargs), start=start, logs_errors=logs_errors)
+
+    signature = inspect.signature(test)
+    rest = list(signature.parameters.values())[1:]  # fixtures and parameters alone are pytest's to give
+    run_test.__signature__ = signature.replace(parameters=rest)  # pyright: ignore[reportAttributeAccessIssue]
+    return run_test
 
 
 class Program:
@@ -209,7 +235,8 @@ def data(events: Iterable[Event], of_type: str) -> list[Any]:
 
 def cites(event: Event) -> Any:
     """Decode the seqs that an event was made from."""
-    return decode_json(bytes(event.source_event_seqs))  # type: ignore[arg-type]
+    assert isinstance(event.source_event_seqs, Raw)
+    return decode_json(bytes(event.source_event_seqs))
 
 
 def reasons(events: Iterable[Event]) -> list[Any]:
@@ -250,47 +277,18 @@ def reminders(events: Iterable[Event]) -> list[list[tuple[str, str]]]:
     ]
 
 
-def require_valid(events: Sequence[Event]) -> None:
+def require_valid(events: Sequence[Event], owned_from: int = 0) -> None:
     """Check what every reader relies on.
 
-    Strict decoding takes each row, boundaries nest, and each call of a model has exactly one result.
+    Strict decoding takes each row, and the judge's own fold finds nothing wrong: boundaries nest, each call
+    of a model has exactly one result, reminders are decided and shown once, and no turn is open.
     """
     assert list(EventLog(decode_rows(encode_rows(events), 0))) == list(events)
-    turn: int | None = None
-    step: int | None = None
-    open_calls: list[str] = []
-    last_turn = last_step = 0
+    book = Book(owned_from)
     for event in events:
-        value = event.data
-        match event.type:
-            case "turn/start":
-                assert turn is None
-                assert value["turn"] == last_turn + 1
-                turn = last_turn = value["turn"]
-                step = None
-                last_step = 0
-            case "step/start":
-                assert (value["turn"], value["step"]) == (turn, last_step + 1)
-                assert step is None
-                step = last_step = value["step"]
-            case "user/message" | "request/header" | "assistant/chunk":
-                assert step is not None
-            case "assistant/message":
-                assert (value["turn"], value["step"]) == (turn, step)
-                open_calls += [b["id"] for b in value["message"]["content"] if b["type"] == "tool-call"]
-            case "tool/call":
-                assert value["callId"] in open_calls
-            case "tool/result":
-                open_calls.remove(value["message"]["source"]["callId"])
-            case "step/end":
-                assert (value["turn"], value["step"], open_calls) == (turn, step, [])
-                step = None
-            case "turn/end":
-                assert (value["turn"], step) == (turn, None)
-                turn = None
-            case _:
-                pass
-    assert turn is None
+        book.add(event.type, event.seq, event.time, event.data)
+    assert book.wrongs == []
+    assert book.turn is None
 
 
 def _text(blocks: Iterable[Any]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.campaign import Campaign
-from tests.chaos.oracle import KINDS, Verdict
+from tests.judge.judge import KINDS, Verdict
 from watchbell.clock import wall_ms
 
 KILLS_OF_A_HOME = 8

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-from tests.chaos.oracle import Promise, Verdict, has_torn_tail, judge, read_rows
 from tests.chaos.process import HostProcess
+from tests.judge.evidence import Create, Evidence, Violation
+from tests.judge.judge import Verdict, judge
+from tests.judge.reader import read_log
 from watchbell.clock import wall_ms
 from watchbell.errors import SessionLockedError
 from watchbell.storage.jsonl.store import JsonlStorage
@@ -49,9 +51,7 @@ class Campaign:
         self._kills = kills
         self._random = Random(seed)
         self._host: HostProcess | None = None
-        self._keys = 0
-        self._promises: dict[int, tuple[str, Promise]] = {}
-        self._asked: dict[int, str] = {}
+        self._evidence = Evidence()
         self._last_target_ms = 0
         self._rested_ms: int | None = None
 
@@ -79,10 +79,9 @@ class Campaign:
         """Wait for a host's end, and note what it had promised."""
         code = await host.end()
         self._host = None
-        for key, (name, at) in host.created.items():
-            self._promises[key] = self._asked[key], Promise(name, at)
-        for key in host.deleted:
-            self._promises[key][1].deleted = True
+        for prompt, view in host.created.items():
+            self._evidence.creates[prompt].answer = view
+        self._evidence.deleted += host.deleted
         return code
 
     async def _make_repeaters(self) -> None:
@@ -101,16 +100,15 @@ class Campaign:
         at_ms: int,
         selector: dict[str, object],
         preset_ms: int | None = None,
-    ) -> int:
-        key = self._keys = self._keys + 1
-        self._asked[key] = name
+    ) -> str:
+        prompt = f"number {len(self._evidence.creates)}"
+        self._evidence.creates[prompt] = Create(name, prompt)
         self._last_target_ms = max(self._last_target_ms, at_ms)
         preset = {} if preset_ms is None else {"preset_ms": preset_ms}
-        arguments = {"prompt": f"number {key}", **selector}
-        host.tell("create", session=name, key=key, arguments=arguments, **preset)
-        return key
+        host.tell("create", session=name, arguments={"prompt": prompt, **selector}, **preset)
+        return prompt
 
-    def _create_at(self, host: HostProcess, name: str, at_ms: int) -> int:
+    def _create_at(self, host: HostProcess, name: str, at_ms: int) -> str:
         at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         return self._create(host, name, at_ms, {"at": at})
 
@@ -118,18 +116,18 @@ class Campaign:
         """Stop a host's process over its targets, as a suspend does, and let it go on."""
         host = await self._ready()
         target = _next_target(LEAD_MS)
-        keys = [self._create_at(host, name, target + self._random.randrange(100)) for name in self._names]
+        asked = [self._create_at(host, name, target + self._random.randrange(100)) for name in self._names]
         await _until(target - 50)
         host.send(signal.SIGSTOP)
-        frozen = set(keys) - host.created.keys()  # not answered before, so not judged
+        answered = set(asked) & host.created.keys()  # what was not before the freeze is not judged
         await _until(target + self._random.randrange(200, 1500))
         running_ms = wall_ms()
         host.send(signal.SIGCONT)
         await _until(running_ms + RUNNING_AGAIN_MS)
         self.count["freeze"] += 1
         await self._kill(host, "after a freeze")
-        for key in set(keys) - frozen:
-            self._promises[key][1].latest_ms = running_ms + RUNNING_AGAIN_MS
+        for prompt in answered:
+            self._evidence.creates[prompt].latest_ms = running_ms + RUNNING_AGAIN_MS
 
     async def _round(self) -> None:
         """Start a host if none runs, give it something to do, and end it."""
@@ -162,8 +160,8 @@ class Campaign:
             if chance.random() < 0.25:
                 self._create_at(host, name, target + chance.randrange(200, 2500))
             if chance.random() < 0.1:
-                key = self._create_at(host, name, target + chance.randrange(3000))
-                host.tell("delete", session=name, key=key)
+                prompt = self._create_at(host, name, target + chance.randrange(3000))
+                host.tell("delete", session=name, prompt=prompt)
 
     async def _interfere(self, host: HostProcess, target: int, end_ms: float) -> None:
         """Say something to some sessions, and cancel some, around the target; then wait for the end."""
@@ -208,8 +206,9 @@ class Campaign:
         log = self._log(name)
         if log is None:
             return
-        types = [row["type"] for row in read_rows(log)]
-        if has_torn_tail(log) or types.count("turn/start") != types.count("turn/end"):
+        rows, is_torn = read_log(log)
+        types = [row["type"] for row in rows]
+        if is_torn or types.count("turn/start") != types.count("turn/end"):
             self._blame(name, "a clean stop left a torn frame or an open turn")
 
     async def _open_besides(self) -> None:
@@ -237,19 +236,19 @@ class Campaign:
         self._rested_ms = host.rested_ms
         if code != 0 or host.rested_ms is None:
             self._blame("all", f"the last host ended with {code}")
+        for name in self._names:
+            self._require_closed(name)
 
     def _judge(self) -> None:
-        for name in self._names:
-            promises = [promise for session, promise in self._promises.values() if session == name]
-            log = self._log(name)
-            rows = [] if log is None else read_rows(log)
-            self.verdict.add(judge(name, rows, promises, self._rested_ms or wall_ms()))
+        found = {name: log for name in self._names if (log := self._log(name)) is not None}
+        logs = {name: read_log(log)[0] for name, log in found.items()}
+        self.verdict.add(judge(logs, self._evidence, self._rested_ms or wall_ms()))
 
     def _log(self, name: str) -> Path | None:
         return next(self._home.glob(f"sessions/*/{name}/session.jsonl.zstd"), None)
 
     def _blame(self, session: str, text: str) -> None:
-        self.verdict.violations.append(("invalid", session, text))
+        self.verdict.violations.append(Violation("invalid", session, text))
 
 
 def _next_target(lead_ms: int) -> int:

@@ -69,8 +69,7 @@ class Commands:
         self._agents = agents
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ids: dict[int, str] = {}
-        self._created: dict[int, asyncio.Event] = {}
+        self._created: dict[str, asyncio.Future[str | None]] = {}
 
     async def follow(self, lines: AsyncIterator[Any]) -> None:
         """Obey every line until there are no more, or one that says to rest has been obeyed."""
@@ -87,14 +86,14 @@ class Commands:
     async def _obey(self, line: dict[str, Any]) -> None:
         match line["do"]:
             case "create":
-                self._created[line["key"]] = asyncio.Event()
-                await self._create(line)
-                self._created[line["key"]].set()
+                created = self._created[line["arguments"]["prompt"]] = asyncio.Future()
+                created.set_result(await self._create(line))
             case "delete":
-                await self._created[line["key"]].wait()
-                deleted = await _call(self._agents[line["session"]], "delete", id=self._ids[line["key"]])
-                if "error" not in deleted:
-                    tell(deleted=line["key"])
+                name = await self._created[line["prompt"]]
+                if name is not None:
+                    deleted = await _call(self._agents[line["session"]], "delete", id=name)
+                    if "error" not in deleted:
+                        tell(deleted=[line["session"], name])
             case "say":
                 self._agents[line["session"]].followup(line["text"])
             case "cancel":
@@ -103,15 +102,16 @@ class Commands:
                 await self._rest()
                 tell(rested_ms=wall_ms())
 
-    async def _create(self, line: dict[str, Any]) -> None:
+    async def _create(self, line: dict[str, Any]) -> str | None:
         self._clock.preset_ms = line.get("preset_ms")
         try:
             made = await _call(self._agents[line["session"]], "create", **line["arguments"])
         finally:
             self._clock.preset_ms = None
-        if "error" not in made:
-            self._ids[line["key"]] = made["id"]
-            tell(created=line["key"], id=made["id"], at=made["scheduledAt"])
+        if "error" in made:
+            return None
+        tell(created=made)
+        return made["id"]
 
     async def _rest(self) -> None:
         """Wait until nothing is overdue and every agent is idle."""

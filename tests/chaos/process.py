@@ -22,8 +22,8 @@ class HostProcess:
     Attributes:
         opening: Set once it begins to open its sessions.
         ready: Set once all of them are open.
-        created: What it answered as created: the key that it was given, to id and target.
-        deleted: The keys of the reminders that it answered as deleted.
+        created: What it answered as created, by prompt.
+        deleted: Session and id of the reminders that it answered as deleted.
         rested_ms: When it said that it had come to rest, None before.
     """
 
@@ -31,8 +31,8 @@ class HostProcess:
         self._process = process
         self.opening = asyncio.Event()
         self.ready = asyncio.Event()
-        self.created: dict[int, tuple[str, str]] = {}
-        self.deleted: set[int] = set()
+        self.created: dict[str, dict[str, Any]] = {}
+        self.deleted: list[tuple[str, str]] = []
         self.rested_ms: int | None = None
         self._listening = asyncio.create_task(self._listen())
 
@@ -85,10 +85,10 @@ class HostProcess:
             if not line.endswith(b"\n"):
                 return  # killed while it wrote this
             match json.loads(line):
-                case {"created": key, "id": name, "at": at}:
-                    self.created[key] = name, at
-                case {"deleted": key}:
-                    self.deleted.add(key)
+                case {"created": view}:
+                    self.created[view["prompt"]] = view
+                case {"deleted": [session, name]}:
+                    self.deleted.append((session, name))
                 case {"opening": _}:
                     self.opening.set()
                 case {"ready": _}:

@@ -20,7 +20,7 @@ from watchbell.log.event import Draft
 from watchbell.storage.jsonl.layout import Compression, find_logs
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import ScriptedModel, SimulatedClock, call, hang, say, simulate, think
-from watchbell.testing.model import Script
+from watchbell.testing.model import Answer
 
 __all__ = ["FIXTURES", "write_fixtures"]
 
@@ -28,7 +28,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 START = "2026-12-01T00:00:00.000Z"
 CWD = "/srv/projects/stand up/ünï"
 
-_TALK: Script = [
+_TALK: list[Answer] = [
     (
         think("The user wants to be reminded, once and again and again."),
         say("Setting that up: "),
@@ -81,7 +81,7 @@ def _mark(agent: Agent) -> None:
 
 async def _write(home: Path, compression: Compression, target: Path, clock: SimulatedClock) -> None:
     ids = (f"id-{number}" for number in itertools.count(1))
-    scripts: Script = [
+    scripts: list[Answer] = [
         *_TALK,
         (say("Well, "), hang()),
         (call("schedule_create", {"prompt": "survive the crash", "after_seconds": 7200}),),

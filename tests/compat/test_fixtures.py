@@ -97,7 +97,7 @@ def test_it_is_resumed_and_goes_on(name: str, tmp_path: Path) -> None:
     state.advance(before.events)
     expected = EXPECTED[session_id]
     assert [record.id for record in state.records] == expected["active"]
-    assert len(state.seen_ids) == expected["seen"]
+    assert len(state.reminders.seen) == expected["seen"]
 
     async def talk(program: Host) -> None:
         agent = await program.agents.resume(session_id)
@@ -107,6 +107,6 @@ def test_it_is_resumed_and_goes_on(name: str, tmp_path: Path) -> None:
     run(tmp_path, talk, start="2026-12-01T00:10:00.000Z")
     after = list(read(tmp_path, session_id).events)
     assert after[: len(before.events)] == list(before.events)
-    require_valid(after)
+    require_valid(after, before.header.owned_from)
     assert "And now?" in json.dumps([event.data for event in after[len(before.events) :]])
     assert active(tmp_path, session_id) == expected["active"]

@@ -58,7 +58,7 @@ def test_its_reminders_are_those_of_its_own_replay(home: Path, name: str) -> Non
     state = ScheduleState(stored.header.owned_from)
     state.advance(stored.events)
     assert [render_record(record) for record in state.records] == EXPECTED[name]["active"]
-    assert sorted(state.seen_ids) == EXPECTED[name]["seenIds"]
+    assert sorted(state.reminders.seen) == EXPECTED[name]["seenIds"]
 
 
 def test_it_is_sound_or_interrupted_and_nothing_else(name: str) -> None:
@@ -128,7 +128,7 @@ def test_what_is_overdue_in_it_is_delivered_once_and_what_lies_ahead_stays(home:
     assert [record.id for record in state.records] == kept
 
 
-def test_an_interrupted_turn_gets_its_closers_at_the_time_of_its_last_event(home: Path, name: str) -> None:
+def test_an_interrupted_turn_is_closed_at_the_time_of_its_last_event(home: Path, name: str) -> None:
     expected = EXPECTED[name]
     if not expected.get("openTurn"):
         return

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,7 +63,7 @@ def test_tools_of_ones_own_are_called_in_the_turn_of_a_reminder(disk: MemoryDisk
     assert names(disk.events("builds")) == ["schedule_create", "build_state", "restart_build"]
 
 
-def test_a_reminder_of_another_frameworks_loop_comes_back_as_a_turn_that_it_answers(disk: MemoryDisk) -> None:
+def test_another_frameworks_loop_answers_a_reminder_in_a_turn(disk: MemoryDisk) -> None:
     pytest.importorskip("pydantic_ai")
     said = simulate(load("pydantic_ai_runner").main)
     assert said == ["I will remind you at 2026-12-01T00:20:00.000Z.", "It is time to stretch!"]
@@ -76,7 +76,7 @@ def test_a_reminder_of_another_frameworks_loop_comes_back_as_a_turn_that_it_answ
     assert header["config"] == {"provider": "pydantic-ai", "model": "function"}
 
 
-def test_a_pydantic_ai_agent_has_its_whole_conversation_and_what_is_steered_in(disk: MemoryDisk) -> None:
+def test_a_pydantic_ai_agent_has_its_conversation_and_what_is_steered_in(disk: MemoryDisk) -> None:
     pytest.importorskip("pydantic_ai")
     from pydantic_ai import Agent as PydanticAgent
     from pydantic_ai.messages import UserPromptPart
@@ -85,7 +85,7 @@ def test_a_pydantic_ai_agent_has_its_whole_conversation_and_what_is_steered_in(d
     example = load("pydantic_ai_runner")
     heard: list[list[str]] = []
 
-    async def listen(messages: list[Any], _: Any) -> Any:
+    async def listen(messages: list[Any], _: Any) -> AsyncGenerator[str]:
         heard.append([str(p.content) for m in messages for p in m.parts if isinstance(p, UserPromptPart)])
         await asyncio.sleep(1)
         yield "I see."

@@ -26,11 +26,11 @@ from tests.performance.test_operation_counts import CountingFiles, count_tracked
 from tests.program import Program, ask, run, store
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
-from watchbell.clock import Timer
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.records import AtRecord, Change, Create, Delete, EveryRecord, draft_change
-from watchbell.reminders.rules import Limits
 from watchbell.reminders.state import ScheduleState
 from watchbell.storage.jsonl._frames import encode_frame
 from watchbell.storage.jsonl.files import FileSystem
@@ -225,40 +225,19 @@ def test_targets_of_ended_reminders_are_not_kept() -> None:
     """Behind an earlier one that stays they would wait for years."""
 
     def fold(change: Change) -> None:
-        state.apply(change)
-        state.earliest()
+        log.extend([draft_change(change).at(len(log), 0)])
+        state.advance(log).earliest()
 
-    state = ScheduleState()
+    state, log = ScheduleState(), EventLog()
     fold(Create(schedule=AtRecord(id="first", prompt="p", scheduled_at="2090-01-01T00:00:00.000Z")))
     for number in range(2_000):
         fold(Create(schedule=AtRecord(id=f"r{number}", prompt="p", scheduled_at=FAR)))
         fold(Delete(id=f"r{number}"))
-    state.apply(Delete(id="first"))
+    log.extend([draft_change(Delete(id="first")).at(len(log), 0)])
+    state.advance(log)
     with counted() as calls:
         assert state.earliest() is None
     assert calls.count < 1_000
-
-
-def test_an_agent_waits_for_one_target_only() -> None:
-    class NotingClock(SimulatedClock):
-        def __init__(self) -> None:
-            super().__init__()
-            self.timers: list[Timer] = []
-
-        def call_at(self, target_ms: int, callback: Callable[[], None]) -> Timer:
-            self.timers.append(super().call_at(target_ms, callback))
-            return self.timers[-1]
-
-    async def main(_: SimulatedClock) -> list[bool]:
-        clock = NotingClock()
-        async with Program(clock, plugins=[schedule.plugin()]) as program:
-            agent = await program.host.agents.create("s")
-            for number in range(5):
-                await ask(agent, "schedule_create", prompt="p", after_seconds=90_000 - number * 1_000)
-                await asyncio.sleep(0)
-            return [timer.is_pending for timer in clock.timers]
-
-    assert run(main) == [False, False, False, False, True]
 
 
 def test_sessions_are_synced_side_by_side(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import io
-import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,15 +18,13 @@ from watchbell.instants import render_instant
 from watchbell.log.chunks import TextDelta
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event
-from watchbell.log.eventlog import EventLog, PackedRow, Rows
+from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import ChunkEvent, StepMark, TurnEnd, TurnStart
+from watchbell.log.payloads import ChunkEvent, Completed, StepMark, TurnEnd, TurnStart
 from watchbell.log.segments import Block, decode_block
 from watchbell.reminders.records import AtRecord, Create, Dispatch, draft_change
-from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import StoredLog
-from watchbell.storage.jsonl._frames import Part, encode_frame, read_frames
 from watchbell.storage.jsonl.files import FileSystem
 from watchbell.testing import ScriptedModel
 
@@ -124,7 +120,7 @@ def history(turns: int) -> Iterator[Draft]:
         if number < turns // 2:
             yield draft_change(Dispatch(id=f"r{number}"))
         yield Draft("step/end", StepMark(number, 1))
-        yield Draft("turn/end", TurnEnd(number, {"kind": "completed"}))
+        yield Draft("turn/end", TurnEnd(number, Completed()))
 
 
 def long_log(turns: int) -> list[Event]:
@@ -153,12 +149,13 @@ def live(home: Path, turns: int, body: Callable[[Agent, CountingStorage, Countin
 def test_each_call_that_changes_something_writes_and_syncs_once(tmp_path: Path, turns: int) -> None:
     async def body(agent: Agent, storage: CountingStorage, _: object) -> list[tuple[int, int]]:
         counts: list[tuple[int, int]] = []
-        for name, arguments in (
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("schedule_create", {"prompt": "p", "after_seconds": 900}),
             ("schedule_list", {}),
             ("schedule_delete", {"id": "r199" if turns else "schedule-1"}),
             ("schedule_delete", {"id": "never"}),
-        ):
+        ]
+        for name, arguments in calls:
             storage.files.writes = storage.files.syncs = 0
             await ask(agent, name, **arguments)
             counts.append((storage.files.writes, storage.files.syncs))
@@ -171,11 +168,12 @@ def test_a_call_reads_nothing_of_what_was_folded_before(tmp_path: Path) -> None:
     async def body(agent: Agent, storage: CountingStorage, _: object) -> int:
         assert storage.rows is not None
         storage.rows.read = 0
-        for name, arguments in (
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("schedule_create", {"prompt": "p", "after_seconds": 900}),
             ("schedule_list", {}),
             ("schedule_delete", {"id": "r199"}),
-        ):
+        ]
+        for name, arguments in calls:
             await ask(agent, name, **arguments)
         return storage.rows.read
 
@@ -250,44 +248,6 @@ def test_all_that_is_armed_shares_one_timer_of_the_loop() -> None:
 
     with asyncio.Runner(loop_factory=CountingLoop) as runner:
         assert runner.run(main()) == 1
-
-
-def test_a_log_is_read_once_from_its_disk() -> None:
-    class CountingReader(io.BytesIO):
-        count = 0
-
-        def read(self, size: int | None = -1, /) -> bytes:
-            data = super().read(size)
-            CountingReader.count += len(data)
-            return data
-
-    events = long_log(TURNS)
-    frames = [encode_frame(encode_rows(events[at : at + 20])) for at in range(0, len(events), 20)]
-    file = CountingReader(b"".join(frames))
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    parts = list(read_frames(file, size, together=True))
-    assert CountingReader.count == size
-    assert len(parts) <= 3, "small frames are to be decoded together"
-    assert b"".join(part.lines for part in parts if isinstance(part, Part)) == b"".join(
-        encode_rows(events[at : at + 20]) for at in range(0, len(events), 20)
-    )
-
-
-def test_a_fold_goes_on_where_it_ended() -> None:
-    rows = CountedRows(decode_block(encode_rows(long_log(TURNS)), 0))
-    log, state = EventLog(), ScheduleState()
-    counted: Rows = rows
-    log.extend_rows(counted)
-    state.advance(log)
-    assert rows.read == TURNS + TURNS // 2 - 1
-    state.advance(log)
-    log.extend(
-        [draft_change(Create(schedule=AtRecord(id="new", prompt="p", scheduled_at=FAR))).at(len(log), 0)]
-    )
-    state.advance(log)
-    assert rows.read == TURNS + TURNS // 2 - 1
-    assert len(state) == TURNS // 2 + 2
 
 
 def test_a_live_agent_holds_few_objects_that_the_collector_looks_at(tmp_path: Path) -> None:

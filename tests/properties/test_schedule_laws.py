@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import (
     MAX_INSTANT_MS,
     MIN_INSTANT_MS,
+    Instant,
     decode_instant,
     render_instant,
-    resolve_wall_time,
 )
 from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message, TextBlock
+from watchbell.reminders.arguments import Limits, decode_create
+from watchbell.reminders.decision import Batch, OneShot, decide, derive_dispatches
 from watchbell.reminders.framing import derive_key, json_string, render_source, render_text
 from watchbell.reminders.records import (
     AfterRecord,
@@ -36,22 +38,23 @@ from watchbell.reminders.records import (
     encode_change,
     trim,
 )
-from watchbell.reminders.rules import Limits, RefusedError, decode_create, occurrence_at, resolve
-from watchbell.reminders.state import Batch, OneShot, ScheduleState, decide, derive_dispatches
+from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.times import occurrence_at, resolve
+from watchbell.reminders.views import RefusedError
 from watchbell.zones import ZoneTable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
 ZONES = ZoneTable()
 
-instants_ms = st.integers(MIN_INSTANT_MS, MAX_INSTANT_MS)
-near_ms = st.integers(1_796_083_200_000, 1_796_083_200_000 + DAY_MS)
+instants_ms = st.integers(MIN_INSTANT_MS, MAX_INSTANT_MS).map(Instant)
+near_ms = st.integers(1_796_083_200_000, 1_796_083_200_000 + DAY_MS).map(Instant)
 texts = st.text(st.characters(), min_size=1).map(trim).filter(bool)
 ids = st.one_of(st.sampled_from(["a", "b", "schedule-1", "schedule-2", "schedule-3"]), texts)
 
 
 @st.composite
-def records(draw: st.DrawFn, targets: st.SearchStrategy[int] = instants_ms) -> Record:
+def records(draw: st.DrawFn, targets: st.SearchStrategy[Instant] = instants_ms) -> Record:
     schedule_id, prompt, scheduled_at = draw(ids), draw(texts), render_instant(draw(targets))
     match draw(st.sampled_from(["after", "at", "every"])):
         case "after":
@@ -138,8 +141,8 @@ def log_of(changes: list[Change], gaps: list[int]) -> EventLog:
     return log
 
 
-def shown(state: ScheduleState) -> tuple[list[Record], frozenset[str], str, int | None]:
-    return list(state.records), state.seen_ids, state.next_id(), state.earliest()
+def shown(state: ScheduleState) -> tuple[list[Record], set[str], str, int | None]:
+    return list(state.records), set(state.reminders.seen), state.next_id(), state.earliest()
 
 
 @given(histories(), st.lists(st.integers(0, 2), max_size=4), st.integers(0, 40))
@@ -150,7 +153,7 @@ def test_a_history_folds_the_same_at_once_step_by_step_and_from_any_split(
     at_once = ScheduleState()
     at_once.advance(log)
     assert list(at_once.records) == history.active
-    assert at_once.seen_ids == set(history.seen)
+    assert at_once.reminders.seen == set(history.seen)
     assert at_once.earliest() == min((record.target_ms for record in history.active), default=None)
 
     stepwise, grown = ScheduleState(), EventLog()
@@ -300,75 +303,6 @@ def test_an_instant_is_written_as_datetime_writes_it(instant_ms: int) -> None:
     assert decode_instant(text) == instant_ms
 
 
-# --- local times -----------------------------------------------------------------------------------------
-
-ZONE_NAMES = sorted(
-    name for name in (Path(ZONES.origin()) / "zones").read_text().split() if ZONES.find(name) is not None
-)
-
-
-def offset_ms(instant_ms: int, zone: tzinfo) -> int:
-    """Return a zone's offset at an instant: the direction of the library that is never ambiguous."""
-    local = (EPOCH + timedelta(milliseconds=instant_ms)).astimezone(zone)
-    return (local.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1) - instant_ms
-
-
-def oracle(wall_ms: int, zone: tzinfo) -> int | None:
-    """Find the earliest instant of a wall time by trying every offset in use within two days of it."""
-    around = range(wall_ms - 2 * DAY_MS, wall_ms + 2 * DAY_MS, DAY_MS // 4)
-    instants = (wall_ms - offset for offset in {offset_ms(instant, zone) for instant in around})
-    return min((each for each in instants if each + offset_ms(each, zone) == wall_ms), default=None)
-
-
-def changes_of_offset(zone: tzinfo, start_year: int, end_year: int) -> list[int]:
-    """Return the instants, to the second, at which a zone's offset changes."""
-    found: list[int] = []
-    week = 7 * DAY_MS
-    first = (start_year - 1970) * 365 * DAY_MS
-    for start in range(first, (end_year - 1970) * 366 * DAY_MS, week):
-        low, high = start, start + week
-        if offset_ms(low, zone) == offset_ms(high, zone):
-            continue
-        while high - low > 1000:
-            middle = (low + high) // 2000 * 1000
-            if offset_ms(middle, zone) == offset_ms(low, zone):
-                low = middle
-            else:
-                high = middle
-        found.append(high)
-    return found
-
-
-walls_ms = st.integers(0, 130 * 366 * DAY_MS)
-
-
-@settings(max_examples=2000)
-@given(st.sampled_from(ZONE_NAMES), walls_ms)
-def test_a_wall_time_resolves_as_trying_every_offset_does(name: str, wall_ms: int) -> None:
-    zone = ZONES.find(name)
-    assert zone is not None
-    assert resolve_wall_time(wall_ms, zone) == oracle(wall_ms, zone)
-
-
-@settings(max_examples=150)
-@given(st.sampled_from(ZONE_NAMES), st.integers(1970, 2097), st.data())
-def test_a_wall_time_near_a_change_of_offset_resolves_as_trying_every_offset_does(
-    name: str, year: int, data: st.DataObject
-) -> None:
-    zone = ZONES.find(name)
-    assert zone is not None
-    transitions = changes_of_offset(zone, year, year + 1)
-    assume(transitions)
-    transition = data.draw(st.sampled_from(transitions))
-    before, after = offset_ms(transition - 1000, zone), offset_ms(transition, zone)
-    edges = sorted({transition + before, transition + after})
-    for wall_ms in (
-        *(edge + step for edge in edges for step in (-1000, -1, 0, 1, 1000, 30 * 60_000)),
-        sum(edges) // len(edges),
-    ):
-        assert resolve_wall_time(wall_ms, zone) == oracle(wall_ms, zone)
-
-
 # --- calls -----------------------------------------------------------------------------------------------
 
 json_values = st.recursive(
@@ -452,8 +386,9 @@ def test_a_message_parses_back_into_its_reminders(due: list[Record], now_ms: int
             {"schedule_id": record.id, "occurrence_at": render_instant(at), "reminder_prompt": record.prompt}
             for record, at in items
         ]
-    ours = derive_key(render_source(decision), text)
-    others = derive_key({"kind": "plugin", "plugin": "schedule"}, text)
+    ours = derive_key(Message("m", "user", render_source(decision), (TextBlock(text),)))
+    plain = {"kind": "plugin", "plugin": "schedule"}
+    others = derive_key(Message("m", "user", plain, (TextBlock(text),)))
     assert ours is not None
     assert others is not None
     assert ours.reminders == others.reminders

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.judge.judge import KINDS
 from tests.simulation.campaign import attempt, run_seeds
-from tests.simulation.oracle import KINDS
 from tests.simulation.runs import Result
 from watchbell.clock import wall_ms
 

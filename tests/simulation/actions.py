@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.simulation.record import Create
+from tests.judge.evidence import Create
 from watchbell.errors import SessionError, WatchbellError
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
@@ -96,9 +96,7 @@ class Actions:
 
     async def _run_create(self, agent: Agent, prompt: str, arguments: dict[str, Any]) -> None:
         outcome: dict[str, Any] | None = await self._call(agent, "schedule_create", arguments)
-        made = self._record.creates[prompt]
-        made.aborted = outcome is None
-        made.answer = outcome
+        self._record.creates[prompt].answer = outcome
         if outcome is not None and "scheduledAt" in outcome and self._random.random() < 0.3:
             self._plan_trouble(agent, outcome["id"], outcome["scheduledAt"])
 

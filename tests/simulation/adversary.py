@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from tests.simulation.actions import Actions
-from tests.simulation.record import Record, Row, is_reminder
+from tests.simulation.monitor import Row
+from tests.simulation.record import Record, is_reminder
 from tests.simulation.world import DiskFaults, ErraticModel, MeddlingHook, SlowPersistence, work
 from watchbell import schedule
 from watchbell.agent.events import AgentCreated
@@ -79,7 +80,7 @@ class Adversary:
         self.random = Random(f"{seed} adversary")
         self.plan = Plan(self.random)
         self.machine = SimulatedMachine(root, seed=seed)
-        self.record = Record(lambda: (self.machine.elapsed_seconds, self.machine.clock.now_ms()))
+        self.record = Record(now=lambda: (self.machine.elapsed_seconds, self.machine.clock.now_ms()))
         self.record.clock_rate = _clock_rate(seed)
         self.machine.clock.drift(self.record.clock_rate)
         self.faults = DiskFaults(self.random, self._kill_now)
@@ -135,9 +136,7 @@ class Adversary:
             if quiet_seconds == 3:
                 break
         else:
-            self.record.faults.append(
-                ("silent", "all", "no rest: an agent is still at work after five minutes")
-            )
+            self.record.blame("silent", "all", "no rest: an agent is still at work after five minutes")
         self.record.stopped_at = self.machine.elapsed_seconds
         await self._stop()
 

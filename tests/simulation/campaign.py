@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import NoReturn
 
-from tests.simulation.oracle import Violation
+from tests.judge.evidence import Violation
 from tests.simulation.runs import Result, run_seed
 from watchbell.clock import wall_ms
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from tests.simulation.book import Book, to_ms
-from tests.simulation.record import Moment, Record, Row
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["find_late"]
+from tests.judge.book import Book, to_ms
+from tests.judge.evidence import Violation
+
+__all__ = ["Kind", "Moment", "Row", "find_late"]
+
+Kind: TypeAlias = Literal[
+    "open",  # a log was opened, or begun; `value` is the length of its seed, and the rows it had
+    "alive",  # its agent may work
+    "append",  # `value`: the rows
+    "write",  # a write began
+    "written",  # it ended; `value` is whether it succeeded
+    "gone",  # its agent is being disposed
+    "step",  # the wall clock was set, everywhere
+    "end",  # the process ended, however
+]
+
 
 BOUND_SECONDS = 1.0
 """An idle, living agent over healthy storage decides what is due within this time (contract section 5)."""
@@ -13,23 +29,52 @@ BOUND_SECONDS = 1.0
 _SLACK_SECONDS = 0.002  # times are cut to whole milliseconds
 
 
-def find_late(record: Record) -> list[tuple[str, str]]:
-    """Return session and text of each time that something due was left lying too long."""
+@dataclass(slots=True)
+class Row:
+    """One row as it entered a live log: its JSON envelope, the instant, and what the wall clock read."""
+
+    type: str
+    seq: int
+    time: int
+    data: Any
+    at: float
+    wall_ms: int
+
+
+@dataclass(slots=True)
+class Moment:
+    """Something that happened.
+
+    Attributes:
+        at: Seconds since the run began, true time.
+        wall_ms: What the wall clock reads, after a step the new reading.
+        session: Whose it is, None for everything at once.
+        kind: What happened.
+        value: More about it.
+    """
+
+    at: float
+    wall_ms: int
+    session: str | None
+    kind: Kind
+    value: Any = None
+
+
+def find_late(moments: list[Moment], quiet_ids: set[str], clock_rate: float) -> Iterator[Violation]:
+    """Find each time that something due was left lying too long."""
     watches: dict[str, _Watch] = {}
-    late: list[tuple[str, str]] = []
-    for moment in record.moments:
-        if moment.session is None:
-            watched = list(watches.values())
-        else:
-            watched = [watches.setdefault(moment.session, _Watch(record.quiet_ids, record.clock_rate))]
-        for watch in watched:
+    for moment in moments:
+        if moment.session is not None and moment.session not in watches:
+            watches[moment.session] = _Watch(quiet_ids, clock_rate)
+        for session, watch in watches.items():
+            if moment.session not in (None, session):
+                continue
             text = watch.pass_to(moment)
             if text is not None:
-                late.append((next(name for name, found in watches.items() if found is watch), text))
+                yield Violation("late", session, text)
             watch.take(moment)
         if moment.kind == "end":
             watches.clear()
-    return late
 
 
 class _Watch:

@@ -1,84 +1,22 @@
-"""What the adversary saw and did: all that the oracle knows besides the final logs."""
+"""What the adversary saw and did: all that the judge knows besides the final logs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-__all__ = ["Create", "Moment", "Record", "Request", "Row", "is_reminder"]
+from tests.judge.book import Book, Turn, to_ms
+from tests.judge.evidence import Evidence, Violation
+from tests.judge.reader import Rows
+from tests.simulation.monitor import Kind, Moment, Row, find_late
 
-Kind: TypeAlias = Literal[
-    "open",  # a log was opened, or begun; `value` is the length of its seed, and the rows it had
-    "alive",  # its agent may work
-    "append",  # `value`: the rows
-    "write",  # a write began
-    "written",  # it ended; `value` is whether it succeeded
-    "gone",  # its agent is being disposed
-    "step",  # the wall clock was set, everywhere
-    "end",  # the process ended, however
-]
+__all__ = ["Record", "is_reminder"]
 
 
-@dataclass(slots=True)
-class Row:
-    """One row as it entered a live log: its JSON envelope, the instant, and what the wall clock read."""
-
-    type: str
-    seq: int
-    time: int
-    data: Any
-    at: float
-    wall_ms: int
-
-
-@dataclass(slots=True)
-class Moment:
-    """Something that happened.
-
-    Attributes:
-        at: Seconds since the run began, true time.
-        wall_ms: What the wall clock reads, after a step the new reading.
-        session: Whose it is, None for everything at once.
-        kind: What happened.
-        value: More about it.
-    """
-
-    at: float
-    wall_ms: int
-    session: str | None
-    kind: Kind
-    value: Any = None
-
-
-@dataclass(slots=True)
-class Create:
-    """A call of `schedule_create`; its prompt is its own.
-
-    Attributes:
-        session: Where it was made.
-        prompt: What the reminder says.
-        answer: The value, None while nothing came back.
-        aborted: Whether it was answered as cancelled.
-    """
-
-    session: str
-    prompt: str
-    answer: dict[str, Any] | None = None
-    aborted: bool = False
-
-
-@dataclass(slots=True)
-class Request:
-    """A request that the model got: when, and the ids of the user messages in it."""
-
-    at: float
-    message_ids: frozenset[str]
-
-
-@dataclass
-class Record:
+@dataclass(kw_only=True)
+class Record(Evidence):
     """Everything that was seen and done in a run.
 
     Attributes:
@@ -86,13 +24,10 @@ class Record:
         rows: The log of each session as far as it has come, durable or not.
         durable: How many rows of each are known to be durable.
         moments: What happened, in order.
-        creates: Calls of `schedule_create`, by prompt.
-        deleted: Session and id of each delete that was confirmed.
-        listed: Session and ids of each list that was answered.
         cancels: Session and instant of each cancel by a person.
-        requests: What the model was asked, by session.
+        shown: Ids of the messages that the model was asked about, by session.
         clock_rate: How fast the wall clock goes against true time.
-        faults: What was wrong already when it happened, as kind, session and text.
+        faults: What was wrong already when it happened.
         quiet_ids: Messages injected silently: they open no turn until their session is opened again.
         stopped_at: When the last process was told to end. What comes due while it ends is left.
         counts: Of anything worth counting.
@@ -102,12 +37,10 @@ class Record:
     rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]])
     durable: Counter[str] = field(default_factory=Counter[str])
     moments: list[Moment] = field(default_factory=list[Moment])
-    creates: dict[str, Create] = field(default_factory=dict[str, Create])
-    deleted: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    listed: list[tuple[str, list[str]]] = field(default_factory=list[tuple[str, list[str]]])
     cancels: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
-    requests: dict[str, list[Request]] = field(default_factory=dict[str, list[Request]])
-    faults: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    shown: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    faults: list[Violation] = field(default_factory=list[Violation])
+    slack_ms: int = 1000
     quiet_ids: set[str] = field(default_factory=set[str])
     clock_rate: float = 1.0
     stopped_at: float = 0.0
@@ -124,6 +57,10 @@ class Record:
         elif session is not None and kind == "open":
             self._going.discard(session)
 
+    def blame(self, kind: str, session: str, text: str) -> None:
+        """Write down that something is wrong."""
+        self.faults.append(Violation(kind, session, text))
+
     def opened(self, session: str, owned_from: int, loaded: list[Row]) -> None:
         """Take note of a log that becomes live: a prefix of what was appended, and all that was durable."""
         known = self.rows.setdefault(session, [])
@@ -131,10 +68,10 @@ class Record:
         if seen and [(row.type, row.time, row.data) for row in seen] != [
             (row.type, row.time, row.data) for row in loaded[: len(seen)]
         ]:
-            self.faults.append(("invalid", session, "the log that was opened is not what was appended"))
+            self.blame("invalid", session, "the log that was opened is not what was appended")
         if len(loaded) < self.durable[session]:
             text = f"{self.durable[session]} rows were confirmed as durable, {len(loaded)} are there"
-            self.faults.append(("unconfirmed", session, text))
+            self.blame("unconfirmed", session, text)
         self.rows[session] = [*seen, *loaded[len(seen) :]]
         self.durable[session] = len(loaded)
         self._entered = {
@@ -152,7 +89,7 @@ class Record:
         self._require_confirmed_changes(session, rows)
         if session not in self._going and any(is_disposal(row) for row in rows):
             text = "a turn ended as aborted by disposal, and nobody disposed of the agent"
-            self.faults.append(("invalid", session, text))
+            self.blame("invalid", session, text)
 
     def wrote(self, session: str, length: int) -> None:
         """Take note that the first `length` rows are on disk."""
@@ -160,12 +97,50 @@ class Record:
 
     def asked(self, session: str, message_ids: frozenset[str]) -> None:
         """Take note of a request to the model; what it is asked about must be durable."""
-        self.requests.setdefault(session, []).append(Request(self.now()[0], message_ids))
+        self.shown.setdefault(session, set()).update(message_ids)
         for message_id in sorted(message_ids):
             seq = self._entered.get((session, message_id))
             if seq is not None and seq >= self.durable[session]:
                 text = f"the model saw message {message_id} before it was on disk"
-                self.faults.append(("unconfirmed", session, text))
+                self.blame("unconfirmed", session, text)
+
+    def is_over(self, session: str, seq: int | None) -> bool:
+        rows = self.rows.get(session, [])
+        return seq is not None and seq < len(rows) and rows[seq].at >= self.stopped_at
+
+    def was_cancelled(self, session: str, turn: Turn) -> bool:
+        rows = self.rows[session]
+        begin, finish = rows[turn.start].at, rows[turn.start if turn.end is None else turn.end].at
+        return any(name == session and begin <= at <= finish for name, at in self.cancels)
+
+    def was_asked(self, session: str, message_id: str, turn: Turn) -> bool:
+        return message_id in self.shown.get(session, ())
+
+    def find_wrongs(self, logs: dict[str, Rows], books: dict[str, Book]) -> Iterator[Violation]:
+        """Find what was wrong at the time, what came late, and what is not in the logs as it was seen."""
+        yield from self.faults
+        yield from find_late(self.moments, self.quiet_ids, self.clock_rate)
+        for session, rows in logs.items():
+            yield from self._compare(session, rows[1:], books[session])
+        for session, durable in self.durable.items():
+            if durable and session not in logs:
+                yield Violation("lost", session, f"{durable} rows were durable, and there is no log")
+
+    def _compare(self, session: str, rows: Rows, book: Book) -> Iterator[Violation]:
+        """The rows are those that were seen to enter, and what was decided was due by the clock itself."""
+        seen = self.rows.get(session, [])
+        if [(row.type, row.seq, row.time, row.data) for row in seen] != [
+            (row["type"], row["seq"], row["time"], row["data"]) for row in rows
+        ]:
+            text = f"{len(rows)} rows are on disk that are not the {len(seen)} appended ones"
+            yield Violation("invalid", session, text)
+            return
+        for decision in book.decisions.values():
+            for schedule_id, occurrence in decision.keys:
+                early_ms = to_ms(occurrence) - seen[decision.seq].wall_ms
+                if early_ms > 0:
+                    text = f"{schedule_id} was decided {early_ms} ms before {occurrence} by the clock itself"
+                    yield Violation("early", session, text)
 
     def _require_confirmed_changes(self, session: str, rows: list[Row]) -> None:
         """Nothing is decided on changes that the storage has not confirmed."""
@@ -173,9 +148,7 @@ class Record:
             return
         log, durable = self.rows[session], self.durable[session]
         if any(row.type == "schedule/change" for row in log[durable : len(log) - len(rows)]):
-            self.faults.append(
-                ("unconfirmed", session, "an occurrence was decided on changes that are not on disk")
-            )
+            self.blame("unconfirmed", session, "an occurrence was decided on changes that are not on disk")
 
 
 def is_reminder(row: Row) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -18,8 +17,9 @@ from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
 from watchbell.log.payloads import Aborted, Interrupted, Reason
+from watchbell.reminders.decision import decide, derive_dispatches
+from watchbell.reminders.deliveries import MissingDispatches
 from watchbell.reminders.records import draft_change
-from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.transactions import Transactions
@@ -40,43 +40,28 @@ class Rule(NamedTuple):
     seed: int
 
 
-def _closers(patch: Patch) -> None:
-    patch.setattr(opening, "close_open_turn", lambda log: [])
+def _set(target: object, name: str, value: object) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(target, name, value)
 
 
-def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self, **_: [])
+_closers = _set(opening, "close_open_turn", lambda log: [])
+_returned_messages = _set(Inbox, "returned", lambda self, **_: [])
+_take_ups = _set(TakeUps, "due", lambda self: None)
+_end_of_take_ups = _set(take_ups, "MAX_TAKE_UPS", 99)
+# Take up what was cut off in the middle of its answer, too.
+_text_settles = _set(take_ups, "_holds_text", lambda event: False)
+# Take up what a person cancelled, too.
+_cancel_settles = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
+_take_ups_after_a_failed_barrier = _set(Reason, "is_uncertainty", property(lambda self: False))
+_take_ups_after_disposal = _set(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
+_retained_messages = _set(Retention, "holds", lambda self, message: False)
+_ear_for_idleness = _set(Owner, "on_idle", lambda self: None)
+_ear_for_healing = _set(Core, "storage_healed", lambda self: None)
+_fork_point = _set(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _keyed_dispatches(patch: Patch) -> None:
-    plugin_module = importlib.import_module("watchbell.schedule.plugin")
-    patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
-
-
-def _take_ups(patch: Patch) -> None:
-    patch.setattr(TakeUps, "due", lambda self: None)
-
-
-def _end_of_take_ups(patch: Patch) -> None:
-    patch.setattr(take_ups, "MAX_TAKE_UPS", 99)
-
-
-def _text_settles(patch: Patch) -> None:
-    """Take up what was cut off in the middle of its answer, too."""
-    patch.setattr(take_ups, "_holds_text", lambda event: False)
-
-
-def _cancel_settles(patch: Patch) -> None:
-    """Take up what a person cancelled, too."""
-    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
-
-
-def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
-    patch.setattr(Reason, "is_uncertainty", property(lambda self: False))
-
-
-def _take_ups_after_disposal(patch: Patch) -> None:
-    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
+    patch.setattr(MissingDispatches, "derive", lambda self, state, pending: [])
 
 
 def _who_ended_a_turn(patch: Patch) -> None:
@@ -87,10 +72,6 @@ def _who_ended_a_turn(patch: Patch) -> None:
         cancel(self, "disposed")
 
     patch.setattr(Turn, "cancel", cancel_namelessly)
-
-
-def _retained_messages(patch: Patch) -> None:
-    patch.setattr(Retention, "holds", lambda self, message: False)
 
 
 def _one_batch_for_message_and_dispatch(patch: Patch) -> None:
@@ -182,7 +163,9 @@ def _clock_that_is_read_anew(patch: Patch) -> None:
     patch.setattr(
         Owner,
         "__init__",
-        lambda self, agent, transactions, clock: init(self, agent, transactions, OnwardClock(clock)),
+        lambda self, agent, transactions, clock: init(
+            self, agent, transactions, cast("Any", OnwardClock(clock))
+        ),
     )
 
 
@@ -207,7 +190,7 @@ def _one_queue_for_transactions(patch: Patch) -> None:
 
     def make(self: Transactions, *args: Any, **named: Any) -> None:
         init(self, *args, **named)
-        self._slot = NoLock()  # type: ignore[assignment]
+        self._slot = NoLock()  # pyright: ignore[reportAttributeAccessIssue]
 
     patch.setattr(Transactions, "__init__", make)
 
@@ -244,18 +227,6 @@ def _second_look_at_the_clock(patch: Patch) -> None:
         init(self, start, recheck_seconds=1e9)
 
     patch.setattr(SimulatedClock, "__init__", make)
-
-
-def _ear_for_idleness(patch: Patch) -> None:
-    patch.setattr(Owner, "on_idle", lambda self: None)
-
-
-def _ear_for_healing(patch: Patch) -> None:
-    patch.setattr(Core, "storage_healed", lambda self: None)
-
-
-def _fork_point(patch: Patch) -> None:
-    patch.setattr(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _start_of_the_driver(patch: Patch) -> None:

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.judge.evidence import Violation
+from tests.judge.judge import judge
+from tests.judge.reader import read_logs
+from tests.logs import scratch_directory
 from tests.simulation.adversary import Adversary
-from tests.simulation.oracle import Violation, judge
-from tests.simulation.reader import read_logs
-from watchbell.testing.machine import scratch_directory
 
 __all__ = ["Result", "run_seed"]
 

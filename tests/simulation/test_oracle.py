@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.judge.judge import judge
+from tests.judge.reader import read_logs
 from tests.simulation.adversary import Adversary
-from tests.simulation.oracle import judge
-from tests.simulation.reader import read_logs
 from tests.simulation.record import Record, is_reminder
 
 SEED = 5

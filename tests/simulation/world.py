@@ -180,9 +180,7 @@ class ErraticModel:
         )
         self._record.asked(self._session_id, ids)
         if (wrong := _find_wrong(request)) is not None:
-            self._record.faults.append(
-                ("invalid", self._session_id, f"a request that providers refuse: {wrong}")
-            )
+            self._record.blame("invalid", self._session_id, f"a request that providers refuse: {wrong}")
         delay = 0.0 if self.calm else self._random.choice((0, 0, 0.001, self._pace * self._random.random()))
         return ScriptedModel(self._answer, delay_seconds=delay).stream(request)
 
@@ -268,4 +266,4 @@ class MeddlingHook:
         if choice < 0.2:
             for message in plan.messages:
                 if plan.reject(message) and message.source.get("plugin") == "schedule":
-                    self._record.faults.append(("lost", agent.id, f"a hook rejected reminder {message.id}"))
+                    self._record.blame("lost", agent.id, f"a hook rejected reminder {message.id}")

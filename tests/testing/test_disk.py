@@ -96,7 +96,7 @@ def test_what_a_failed_sync_lost_is_not_made_durable_by_the_next_one(tmp_path: P
     assert contents(disk) == {"log": b"one"}
 
 
-def test_a_store_over_it_is_not_disturbed_by_a_program_from_before_the_crash(tmp_path: Path) -> None:
+def test_a_program_from_before_a_crash_does_not_disturb_a_store_over_it(tmp_path: Path) -> None:
     disk = SimulatedDisk(tmp_path)
     descriptor = write(disk, "log", b"one", sync=True)
     sync_names(disk)

@@ -23,7 +23,7 @@ def host_on(machine: SimulatedMachine) -> Host:
     )
 
 
-def test_a_process_may_be_killed_at_any_await_and_the_next_one_finds_what_was_durable(tmp_path: Path) -> None:
+def test_a_process_killed_at_any_await_leaves_what_was_durable(tmp_path: Path) -> None:
     lengths: set[int] = set()
     for after in range(0, 60, 3):
         root = tmp_path / str(after)

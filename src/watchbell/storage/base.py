@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.log.eventlog import EventLog
-    from watchbell.log.header import SessionHeader
+from watchbell.log.event import Event
+from watchbell.log.eventlog import EventLog
+from watchbell.log.header import SessionHeader
 
 __all__ = ["LogWriter", "SessionPersistence", "SessionRef", "StoredLog", "TornTail"]
 

@@ -6,14 +6,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from watchbell.clock import RECHECK_SECONDS, WallClock
+from watchbell.instants import Instant, render_instant
 
 __all__ = ["DEFAULT_START", "SimulatedClock"]
 
 DEFAULT_START = "2026-12-01T00:00:00.000Z"
 """Wall time at which a simulation starts unless told otherwise."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class SimulatedClock(WallClock):
@@ -69,8 +67,7 @@ class SimulatedClock(WallClock):
 
     def iso(self) -> str:
         """Read the wall clock as canonical UTC, such as `2026-12-01T00:00:00.000Z`."""
-        now = _EPOCH + self.now_ms() * _MILLISECOND
-        return now.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        return render_instant(Instant(self.now_ms()))
 
     def _read_wall(self) -> int:
         return self._wall_start + round((self._read_monotonic() - self._rate_since) * 1000 * self._rate)
@@ -93,4 +90,4 @@ def _to_ms(text: str) -> int:
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError(f"{text!r} has no offset; end it with Z for UTC")
-    return (instant - _EPOCH) // _MILLISECOND
+    return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from watchbell.errors import PersistenceError
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.log.header import SessionHeader
-    from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
+from watchbell.log.event import Event
+from watchbell.log.header import SessionHeader
+from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 
 __all__ = ["FaultyPersistence", "HeldWrites"]
 
@@ -57,13 +55,13 @@ class FaultyPersistence:
     def __init__(self, inner: SessionPersistence) -> None:
         self.inner = inner
         self.writes = 0
-        self._failures: int | None = 0  # how many of the next writes fail; None: all
+        self._failures = 0.0  # how many of the next writes fail
         self._held_before: HeldWrites | None = None
         self._held_after: HeldWrites | None = None
 
     def fail_writes(self, times: int | None = 1) -> None:
         """Make the next `times` writes fail with nothing stored; all until `heal` when None."""
-        self._failures = times
+        self._failures = math.inf if times is None else times
 
     def heal(self) -> None:
         """Let writes succeed again."""
@@ -109,9 +107,7 @@ class FaultyPersistence:
         self.writes += 1
         if self._held_before is not None:
             await self._held_before.pass_through()
-        if self._failures is None:
-            raise PersistenceError("this write was made to fail")
-        if self._failures:
+        if self._failures > 0:
             self._failures -= 1
             raise PersistenceError("this write was made to fail")
 

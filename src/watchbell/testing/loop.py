@@ -8,7 +8,8 @@ import contextlib
 import selectors
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple
 
 from watchbell.testing.clock import DEFAULT_START, SimulatedClock
 
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+V = TypeVar("V")
+Ts = TypeVarTuple("Ts")
 
 _SETTLING_PASSES = 10
 
@@ -110,9 +113,11 @@ class SimulatedEventLoop(asyncio.SelectorEventLoop):
         left = self._steps.left
         self._steps.left = steps if left is None else min(steps, left)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
         """Run `func` now, in this thread; the future is done in the loop's next pass."""
-        future = self.create_future()
+        future: asyncio.Future[T] = self.create_future()
         try:
             result = func(*args)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits the future
@@ -152,7 +157,7 @@ def bury(loop: asyncio.AbstractEventLoop) -> None:
     reach for must not matter any more.
     """
     loop.set_exception_handler(_ignore)
-    buried: set[asyncio.Task[Any]] = set()
+    buried: set[asyncio.Task[object]] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         asyncio._set_running_loop(loop)  # so that they can begin tasks, which are buried with them
@@ -166,11 +171,11 @@ def bury(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """Say nothing of what a dead process left undone."""
 
 
-def _close_task(task: asyncio.Task[Any]) -> None:
+def _close_task(task: asyncio.Task[object]) -> None:
     task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
     coroutine: Any = task.get_coro()
     while coroutine.cr_frame is not None:
@@ -196,11 +201,11 @@ async def without_leftovers(work: Awaitable[T]) -> T:
     raise LeftoverTaskError(f"tasks are left running:\n{_describe(_others())}")
 
 
-def _others() -> set[asyncio.Task[Any]]:
+def _others() -> set[asyncio.Task[object]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-def _describe(tasks: Iterable[asyncio.Task[Any]]) -> str:
+def _describe(tasks: Iterable[asyncio.Task[object]]) -> str:
     """Say of each task what it awaits, from its outermost coroutine to the innermost."""
     lines: list[str] = []
     for task in sorted(tasks, key=lambda task: task.get_name()):
@@ -213,6 +218,6 @@ def _describe(tasks: Iterable[asyncio.Task[Any]]) -> str:
     return "\n".join(lines)
 
 
-def _unless_done(future: asyncio.Future[Any], settle: Callable[[Any], None], value: Any) -> None:
+def _unless_done(future: asyncio.Future[T], settle: Callable[[V], object], value: V) -> None:
     if not future.done():
         settle(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -123,9 +122,3 @@ class SimulatedMachine:
             self.disk.kill()
         else:
             self.disk.lose_power(self._crashes)
-
-
-def scratch_directory() -> Path | None:
-    """Return a directory in memory for scratch files, None when the system has none."""
-    shared = Path("/dev/shm")  # noqa: S108 - only the parent of a fresh directory
-    return shared if shared.is_dir() and os.access(shared, os.W_OK) else None

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from watchbell.errors import PersistenceError, SessionExistsError, SessionLockedError, SessionNotFoundError
+from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
+from watchbell.log.header import SessionHeader
 from watchbell.storage.base import LogWriter, SessionRef, StoredLog
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.log.header import SessionHeader
 
 __all__ = ["MemoryDisk", "MemoryStorage"]
 

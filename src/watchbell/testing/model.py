@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Part(msgspec.Struct, frozen=True):
     text: str = ""
     name: str = ""
     call_id: str | None = None
-    failure: dict[str, Any] | None = None
+    end: FinishReason = FinishReason("stop")
 
 
 Answer: TypeAlias = Part | Sequence[Part] | str
@@ -60,7 +60,7 @@ def think(text: str) -> Part:
 
 def call(
     name: str,
-    arguments: dict[str, Any] | str | None = None,
+    arguments: Mapping[str, object] | str | None = None,
     id: str | None = None,  # noqa: A002 - the protocol's word
 ) -> Part:
     """Call a tool with arguments, or with raw argument text; a call without an id gets `call-1` and so on."""
@@ -72,8 +72,8 @@ def fail(
     code: str = "PROVIDER_ERROR", message: str = "the provider failed", status: int | None = None
 ) -> Part:
     """End the answer here as failed."""
-    failure: dict[str, Any] = {"message": message, "code": code}
-    return Part("fail", failure=failure if status is None else {**failure, "status": status})
+    failure = {"message": message, "code": code} | ({} if status is None else {"status": status})
+    return Part("fail", end=FinishReason("error", failure))
 
 
 def hang() -> Part:
@@ -134,7 +134,7 @@ class ScriptedModel:
                 case "hang":
                     await asyncio.get_running_loop().create_future()
                 case "fail":
-                    yield Finish(FinishReason("error", part.failure or {}))
+                    yield Finish(part.end)
                     return
                 case "call":
                     kind = "tool-calls"
@@ -153,14 +153,11 @@ def _pieces(text: str) -> list[str]:
 
 
 def _stream_text(index: int, part: Part) -> Iterable[Chunk]:
-    if part.kind == "think":
-        yield BlockStart(index, "reasoning")
-        yield from (ReasoningDelta(index, piece) for piece in _pieces(part.text))
-        yield BlockEnd(index, ReasoningBlock(part.text))
-        return
-    yield BlockStart(index, "text")
-    yield from (TextDelta(index, piece) for piece in _pieces(part.text))
-    yield BlockEnd(index, TextBlock(part.text))
+    is_thought = part.kind == "think"
+    delta, block = (ReasoningDelta, ReasoningBlock) if is_thought else (TextDelta, TextBlock)
+    yield BlockStart(index, "reasoning" if is_thought else "text")
+    yield from (delta(index, piece) for piece in _pieces(part.text))
+    yield BlockEnd(index, block(part.text))
 
 
 def _stream_call(index: int, part: Part, call_id: str) -> Iterable[Chunk]:

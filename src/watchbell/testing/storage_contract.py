@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import pytest
 
@@ -43,13 +43,14 @@ RemoveLog: TypeAlias = Callable[[str], None]
 """Takes the log of a session away from the place, as a person or another program may."""
 
 P = ParamSpec("P")
+S = TypeVar("S")
 
 _CREATED_MS = 1_796_083_200_000
 _STRANGE_IDS = ("a/b", "..", "..\\c", "~", "Übung", "\N{SLEEPING SYMBOL}", " ", "UPPER", "upper")
 
 
 def _to_its_end(
-    test: Callable[Concatenate[StorageContract, Connect, P], Coroutine[Any, Any, None]],
+    test: Callable[Concatenate[StorageContract, Connect, P], Awaitable[None]],
 ) -> Callable[Concatenate[StorageContract, Connect, P], None]:
     """Run an async test on a loop of its own, and close the stores that it opened."""
 
@@ -72,6 +73,14 @@ def _to_its_end(
     return run
 
 
+def _run_each_to_its_end(suite: type[S]) -> type[S]:
+    for name, test in list(vars(suite).items()):
+        if name.startswith("test_"):
+            setattr(suite, name, _to_its_end(test))
+    return suite
+
+
+@_run_each_to_its_end
 class StorageContract:
     """The tests; see `watchbell.storage.base` for what they hold a store to."""
 
@@ -90,29 +99,22 @@ class StorageContract:
         """Give what takes a log away; without an own one, the tests that need it are skipped."""
         pytest.skip("this store gives no way to take a log away")
 
-    @_to_its_end
-    async def test_what_was_written_is_there_for_another_store(self, connect: Connect) -> None:
-        writer = await connect().create(_header("a"))
-        await writer.write(_events(0, 3))
-        await _expect(connect, "a", _events(0, 3))
-        await writer.close()
-
-    @_to_its_end
-    async def test_batches_are_read_in_order_and_without_gaps(self, connect: Connect) -> None:
+    async def test_batches_are_read_by_another_store_in_order_and_without_gaps(
+        self, connect: Connect
+    ) -> None:
         writer = await connect().create(_header("a"))
         for start, stop in ((0, 1), (1, 6), (6, 7)):
             await writer.write(_events(start, stop))
+            await _expect(connect, "a", _events(0, stop))
         await writer.close()
         await _expect(connect, "a", _events(0, 7))
 
-    @_to_its_end
     async def test_every_kind_of_payload_comes_back_as_it_was(self, connect: Connect) -> None:
         writer = await connect().create(_header("a"))
         await writer.write(_ODD_EVENTS)
         await writer.close()
         await _expect(connect, "a", _ODD_EVENTS)
 
-    @_to_its_end
     async def test_the_header_comes_back_as_it_was(self, connect: Connect) -> None:
         header = SessionHeader(
             id="child",
@@ -123,12 +125,10 @@ class StorageContract:
             origin="subagent",
             delegation_depth=1,
         )
-
         writer = await connect().create(header, _events(0, 2))
         await writer.close()
         assert (await connect().read("child")).header == header
 
-    @_to_its_end
     async def test_a_session_without_events_leaves_nothing(self, connect: Connect) -> None:
         writer = await connect().create(_header("a"))
         assert list(await connect().list()) == []
@@ -137,7 +137,6 @@ class StorageContract:
         with pytest.raises(SessionNotFoundError):
             await connect().read("a")
 
-    @_to_its_end
     async def test_a_seed_is_durable_as_soon_as_the_session_is_created(self, connect: Connect) -> None:
         writer = await connect().create(_header("a", seed_length=3), _events(0, 3))
         await _expect(connect, "a", _events(0, 3))
@@ -145,7 +144,6 @@ class StorageContract:
         await writer.close()
         await _expect(connect, "a", _events(0, 5))
 
-    @_to_its_end
     async def test_a_reopened_log_goes_on_where_it_ended(self, connect: Connect) -> None:
         await _store(connect, "a", 2)
         stored, writer = await connect().open("a")
@@ -155,14 +153,12 @@ class StorageContract:
         await writer.close()
         await _expect(connect, "a", _events(0, 4))
 
-    @_to_its_end
     async def test_opening_alone_changes_nothing(self, connect: Connect) -> None:
         await _store(connect, "a", 2)
         _, writer = await connect().open("a")
         await writer.close()
         await _expect(connect, "a", _events(0, 2))
 
-    @_to_its_end
     async def test_sessions_are_listed_in_order_of_id(self, connect: Connect) -> None:
         for session_id in ("b", "a", "c", "B"):
             await _store(connect, session_id, 1)
@@ -171,14 +167,12 @@ class StorageContract:
         assert all(ref.location for ref in refs)
 
     @pytest.mark.parametrize("session_id", _STRANGE_IDS)
-    @_to_its_end
     async def test_any_text_can_be_an_id(self, connect: Connect, session_id: str) -> None:
         await _store(connect, session_id, 1)
         await _store(connect, "other", 2)
         await _expect(connect, session_id, _events(0, 1))
         assert {ref.session_id for ref in await connect().list()} == {session_id, "other"}
 
-    @_to_its_end
     async def test_a_second_opener_is_refused_at_once(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         store = connect()
@@ -191,7 +185,6 @@ class StorageContract:
         _, again = await connect().open("a")
         await again.close()
 
-    @_to_its_end
     async def test_a_created_session_is_locked_from_its_first_write(self, connect: Connect) -> None:
         writer = await connect().create(_header("a"))
         await writer.write(_events(0, 1))
@@ -199,7 +192,6 @@ class StorageContract:
             await connect().open("a")
         await writer.close()
 
-    @_to_its_end
     async def test_a_log_can_be_read_while_it_is_written(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         _, writer = await connect().open("a")
@@ -208,7 +200,6 @@ class StorageContract:
         await _expect(connect, "a", _events(0, 2))
         await writer.close()
 
-    @_to_its_end
     async def test_a_taken_id_is_refused(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         for seed in ((), _events(0, 1)):
@@ -216,7 +207,6 @@ class StorageContract:
                 await connect().create(_header("a"), seed)
         await _expect(connect, "a", _events(0, 1))
 
-    @_to_its_end
     async def test_of_two_creators_the_first_to_write_wins(self, connect: Connect) -> None:
         first, second = await connect().create(_header("a")), await connect().create(_header("a"))
         await second.write(_events(0, 2))
@@ -227,14 +217,12 @@ class StorageContract:
         await second.close()
         await _expect(connect, "a", _events(0, 3))
 
-    @_to_its_end
     async def test_an_unknown_session_is_not_found(self, connect: Connect) -> None:
         with pytest.raises(SessionNotFoundError):
             await connect().read("nobody")
         with pytest.raises(SessionNotFoundError):
             await connect().open("nobody")
 
-    @_to_its_end
     async def test_closing_again_does_nothing(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         _, writer = await connect().open("a")
@@ -248,7 +236,6 @@ class StorageContract:
         await store.aclose()
         await store.aclose()
 
-    @_to_its_end
     async def test_sessions_are_written_side_by_side(self, connect: Connect) -> None:
         store = connect()
         names = [f"session-{n}" for n in range(8)]
@@ -260,7 +247,6 @@ class StorageContract:
             await _expect(connect, name, _events(0, 4))
         await store.aclose()
 
-    @_to_its_end
     async def test_a_log_that_is_as_it_was_left_passes_every_check(self, connect: Connect) -> None:
         writer = await connect().create(_header("a"))
         writer.check()
@@ -275,7 +261,6 @@ class StorageContract:
         with pytest.raises(PersistenceError):
             writer.check()
 
-    @_to_its_end
     async def test_a_log_that_was_taken_away_passes_no_check(
         self, connect: Connect, remove_log: RemoveLog
     ) -> None:
@@ -291,7 +276,6 @@ class StorageContract:
             await writer.close()
         assert list(await connect().list()) == []
 
-    @_to_its_end
     async def test_a_cancelled_write_is_whole_or_absent(self, connect: Connect) -> None:
         await _store(connect, "a", 1)
         _, writer = await connect().open("a")
@@ -307,7 +291,6 @@ class StorageContract:
         stored = list((await connect().read("a")).events)
         assert stored in (_events(0, 1), _events(0, 40))
 
-    @_to_its_end
     async def test_a_failed_write_leaves_nothing_and_can_be_repeated(
         self, connect: Connect, break_writes: BreakWrites
     ) -> None:
@@ -320,7 +303,6 @@ class StorageContract:
         await writer.close()
         await _expect(connect, "a", _events(0, 4))
 
-    @_to_its_end
     async def test_a_failed_first_write_leaves_no_session_and_can_be_repeated(
         self, connect: Connect, break_writes: BreakWrites
     ) -> None:
@@ -332,7 +314,6 @@ class StorageContract:
         await writer.close()
         await _expect(connect, "a", _events(0, 2))
 
-    @_to_its_end
     async def test_a_seed_that_cannot_be_stored_leaves_no_session(
         self, connect: Connect, break_writes: BreakWrites
     ) -> None:

@@ -6,7 +6,6 @@ import errno
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-import zstandard
 
 from watchbell.clock import SystemClock
 from watchbell.context import Context
@@ -26,7 +24,6 @@ from watchbell.errors import (
     SessionLockedError,
     SessionNotFoundError,
     SettingsError,
-    UnsupportedLogError,
 )
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft, Event
@@ -128,38 +125,9 @@ def test_a_plain_log_is_the_same_lines(tmp_path: Path) -> None:
     assert path.read_bytes() == encode_header(make_header()) + encode_rows(make_events(0, 5))
 
 
-def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    home = tmp_path / "deep" / "home"
-
-    async def work(storage: JsonlStorage) -> None:
-        writer = await storage.create(make_header(), make_events(0, 1))
-        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "deep").rglob("*")}
-        assert modes == {
-            "home": 0o700,
-            "sessions": 0o700,
-            "--x--": 0o700,
-            "a": 0o700,
-            "session.jsonl.zstd": 0o600,
-            "owner": 0o600,
-        }
-        await writer.close()
-
-    use(home, work)
-
-
 def test_the_home_may_be_written_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert JsonlStorage("~/.watchbell").home == tmp_path / ".watchbell"
-
-
-def test_a_log_keeps_its_encoding_whatever_the_setting(tmp_path: Path) -> None:
-    for written, setting in (("zstd", "none"), ("none", "zstd")):
-        home = tmp_path / written
-        store(home, 1, compression=written)
-        reopen(home, *make_events(1, 3), compression=setting)
-        reopen(home, *make_events(3, 4), compression=setting)
-        assert list(load(home).events) == make_events(0, 4)
-        assert len(names(home)) == 1
 
 
 def test_a_setting_or_id_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
@@ -185,17 +153,6 @@ def test_a_folder_that_no_id_names_is_not_listed(tmp_path: Path) -> None:
 # --- identity
 
 
-def test_a_copied_folder_is_refused(tmp_path: Path) -> None:
-    path = store(tmp_path, 1)
-    for copy in (path.parent.parent / "b", path.parent.parent.parent / "--y--" / "c"):
-        copy.mkdir(parents=True)
-        (copy / path.name).write_bytes(path.read_bytes())
-        with pytest.raises(CorruptLogError, match="wrong identity"):
-            load(tmp_path, copy.name)
-        with pytest.raises(CorruptLogError, match="wrong identity"):
-            use(tmp_path, lambda storage, name=copy.name: storage.open(name))
-
-
 def test_an_id_in_two_projects_is_an_error_that_names_both(tmp_path: Path) -> None:
     paths = [store(tmp_path, 1), log_path(tmp_path, "a", "/y", "zstd")]
     paths[1].parent.mkdir(parents=True)
@@ -218,39 +175,6 @@ def test_a_log_without_its_whole_header_is_corrupt(tmp_path: Path, compression: 
         with pytest.raises(CorruptLogError, match="empty" if cut == 0 else "inside its header"):
             reopen(tmp_path)
         assert path.read_bytes() == whole[:cut]
-
-
-@pytest.mark.parametrize("compression", BOTH)
-def test_damage_is_reported_with_its_place_and_nothing_is_changed(
-    tmp_path: Path, compression: Compression
-) -> None:
-    path = store(tmp_path, 1, 2, 3, compression=compression)
-    whole = path.read_bytes()
-    rows = [encode_rows(make_events(seq, seq + 1)) for seq in range(3)]
-    units = [encode_frame(row) if compression == "zstd" else row for row in rows]
-    start = len(whole) - len(units[1]) - len(units[2])
-    damages = [
-        whole[: start + 8] + bytes([whole[start + 8] ^ 0x20]) + whole[start + 9 :],
-        whole[:start] + whole[start + len(units[1]) :],  # a gap
-        whole[:start] + b"\0" * len(units[1]) + b"\n" + whole[start + len(units[1]) :],
-    ]
-    for damaged in damages:
-        path.write_bytes(damaged)
-        before = picture(tmp_path)
-        for attempt in (lambda: load(tmp_path), lambda: reopen(tmp_path)):
-            with pytest.raises(CorruptLogError) as caught:
-                attempt()
-            assert (caught.value.path, caught.value.offset) == (str(path), start)
-        assert picture(tmp_path) == before
-
-
-def test_an_unknown_type_names_the_file(tmp_path: Path) -> None:
-    path = store(tmp_path, 1, compression="none")
-    with path.open("ab") as file:
-        file.write(b'{"type":"new/thing","seq":1,"time":5,"data":1}\n')
-    with pytest.raises(UnsupportedLogError, match="new/thing") as caught:
-        load(tmp_path)
-    assert caught.value.path == str(path)
 
 
 def test_a_plain_log_edited_on_windows_is_read_but_not_rewritten(tmp_path: Path) -> None:
@@ -295,16 +219,6 @@ def test_a_second_torn_tail_of_the_same_instant_has_its_own_file(tmp_path: Path)
     assert names(tmp_path) == ["session.jsonl.zstd", f"torn-{NOW_MS}", f"torn-{NOW_MS}-1"]
 
 
-def test_a_blank_last_line_is_set_aside(tmp_path: Path) -> None:
-    path = store(tmp_path, 1, compression="none")
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"\r\n")
-    stored = reopen(tmp_path)
-    assert stored.torn is not None
-    assert (stored.torn.offset, stored.torn.length) == (len(whole), 2)
-    assert path.read_bytes() == whole
-
-
 def test_inspecting_never_writes(tmp_path: Path) -> None:
     path = store(tmp_path, 1, 2)
     path.write_bytes(path.read_bytes()[:-3])
@@ -328,70 +242,6 @@ def test_inspecting_never_writes(tmp_path: Path) -> None:
 # --- one writer
 
 
-def test_a_refused_opener_learns_who_holds_the_session(tmp_path: Path) -> None:
-    store(tmp_path, 1)
-
-    async def work(storage: JsonlStorage) -> None:
-        _, writer = await storage.open("a")
-        with pytest.raises(SessionLockedError) as caught:
-            await storage.open("a")
-        assert (caught.value.holder, caught.value.since) == (os.getpid(), "2026-11-30T11:00:25.007Z")
-        await writer.close()
-
-    use(tmp_path, work)
-    assert names(tmp_path) == ["session.jsonl.zstd"]
-
-
-HOLD = """
-import asyncio, sys
-from watchbell.log.event import Draft
-from watchbell.storage.jsonl.store import JsonlStorage
-
-async def main():
-    _, writer = await JsonlStorage(sys.argv[1]).open("a")
-    print("open", flush=True)
-    for seq in range(2, 10**9):
-        await writer.write([Draft("turn/start", {"turn": seq}).at(seq, 0)])
-        print(seq, flush=True)
-
-asyncio.run(main())
-"""
-
-
-def test_a_killed_writer_leaves_a_free_log_with_everything_that_it_confirmed(tmp_path: Path) -> None:
-    store(tmp_path, 2)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    with holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
-        with pytest.raises(SessionLockedError) as caught:
-            reopen(tmp_path)
-        assert caught.value.holder == holder.pid
-        for _ in range(20):
-            confirmed = int(holder.stdout.readline())
-        holder.send_signal(signal.SIGKILL)
-        *_, confirmed = [confirmed, *map(int, holder.stdout.read().split())]
-    stored = reopen(tmp_path)
-    assert len(stored.events) >= confirmed + 1
-
-
-def test_of_two_first_writers_one_wins_and_the_other_is_told(tmp_path: Path) -> None:
-    async def work(storage: JsonlStorage) -> list[object]:
-        writers = [await storage.create(make_header()) for _ in range(8)]
-        results = await asyncio.gather(
-            *(writer.write(make_events(0, 1)) for writer in writers), return_exceptions=True
-        )
-        for writer in writers:
-            await writer.close()
-        return list(results)
-
-    results = use(tmp_path, work)
-    assert results.count(None) == 1
-    assert sum(isinstance(result, PersistenceError) for result in results) == 7
-    assert list(load(tmp_path).events) == make_events(0, 1)
-    assert names(tmp_path) == ["session.jsonl.zstd"]
-
-
 def test_leftovers_of_a_crash_in_the_first_write_hinder_nobody(tmp_path: Path) -> None:
     path = log_path(tmp_path, "a", "/x", "zstd")
     path.parent.mkdir(parents=True)
@@ -403,39 +253,6 @@ def test_leftovers_of_a_crash_in_the_first_write_hinder_nobody(tmp_path: Path) -
 
 
 # --- the file under a live session
-
-
-@pytest.mark.parametrize("change", ["move", "remove", "replace", "append", "shorten"])
-def test_a_log_changed_under_the_session_is_never_confirmed(tmp_path: Path, change: str) -> None:
-    path = store(tmp_path, 1, 2)
-    aside = path.with_name("aside")
-    whole = path.read_bytes()
-
-    async def work(storage: JsonlStorage) -> None:
-        _, writer = await storage.open("a")
-        if change in ("move", "replace"):
-            path.rename(aside)
-        if change == "replace":
-            path.write_bytes(whole)
-        elif change == "remove":
-            path.unlink()
-        elif change == "append":
-            path.write_bytes(whole + b"x")
-        elif change == "shorten":
-            os.truncate(path, len(whole) - 5)
-        before = picture(tmp_path)
-        for _ in range(2):
-            with pytest.raises(PersistenceError):
-                await writer.write(make_events(2, 3))
-        assert picture(tmp_path) == before
-        if change == "move":
-            aside.rename(path)
-            await writer.write(make_events(2, 4))
-        await writer.close()
-
-    use(tmp_path, work)
-    if change == "move":
-        assert list(load(tmp_path).events) == make_events(0, 4)
 
 
 def test_a_log_replaced_during_the_write_is_not_confirmed(tmp_path: Path) -> None:
@@ -454,158 +271,6 @@ def test_a_log_replaced_during_the_write_is_not_confirmed(tmp_path: Path) -> Non
 
 
 # --- faults
-
-
-class Faults(FileSystem):
-    """Fails the call of number `at` and the `more` after it; writes go a few bytes at a time."""
-
-    def __init__(self, at: int, more: int = 0, code: int = errno.ENOSPC) -> None:
-        self.more = more
-        self.code = code
-        self.begin(at)
-
-    def begin(self, at: int) -> None:
-        self.failing = range(at, at + 1 + self.more)
-        self.calls: list[str] = []
-
-    def count(self, name: str) -> None:
-        self.calls.append(name)
-        if len(self.calls) - 1 in self.failing:
-            raise OSError(self.code, os.strerror(self.code), "/secret/path")
-
-    def open(self, path: Path, flags: int) -> int:
-        self.count("open")
-        return super().open(path, flags)
-
-    def write(self, descriptor: int, data: memoryview) -> int:
-        self.count("write")
-        return super().write(descriptor, data[:50])
-
-    def fsync(self, descriptor: int) -> None:
-        self.count("fsync")
-        super().fsync(descriptor)
-
-    def truncate(self, descriptor: int, length: int) -> None:
-        self.count("truncate")
-        super().truncate(descriptor, length)
-
-    def link(self, source: Path, target: Path) -> None:
-        self.count("link")
-        super().link(source, target)
-
-    def unlink(self, path: Path) -> None:
-        self.count("unlink")
-        super().unlink(path)
-
-    def mkdir(self, path: Path) -> None:
-        self.count("mkdir")
-        super().mkdir(path)
-
-
-async def write_until_confirmed(writer: LogWriter, start: int, stop: int) -> int:
-    """Write events as the write-behind does, with one more at each try; return how often it failed."""
-    reasons: list[str] = []
-    for failures in range(9):
-        try:
-            await writer.write(make_events(start, stop + failures))
-        except PersistenceError as error:
-            reasons.append(str(error))
-        else:
-            assert "secret" not in " ".join(reasons)
-            return failures
-    raise AssertionError(f"it never recovers: {reasons}")
-
-
-# More than one fails the undoing too.
-@pytest.mark.parametrize(
-    ("more", "code"), [(0, errno.ENOSPC), (0, errno.EIO), (1, errno.EIO), (2, errno.EIO)]
-)
-@pytest.mark.parametrize("compression", BOTH)
-def test_every_call_of_the_first_write_may_fail(
-    tmp_path: Path, compression: Compression, more: int, code: int
-) -> None:
-    for at in itertools.count():
-        home = tmp_path / str(at)
-        files = Faults(at, more, code)
-
-        async def work(storage: JsonlStorage) -> bool:
-            writer = await storage.create(make_header())
-            failures = await write_until_confirmed(writer, 0, 2)
-            again = await write_until_confirmed(writer, 2 + failures, 9)
-            await writer.close()
-            return failures + again > 0
-
-        failed = use(home, work, files=files, compression=compression)
-        assert len(load(home).events) >= 9
-        assert [name for name in names(home) if not name.startswith("new-")] == [
-            "session.jsonl.zstd" if compression == "zstd" else "session.jsonl"
-        ]
-        if at >= len(files.calls):
-            assert not failed
-            assert set(files.calls) == {"open", "write", "fsync", "link", "unlink", "mkdir"}
-            return
-
-
-@pytest.mark.parametrize(
-    ("more", "code"), [(0, errno.ENOSPC), (0, errno.EIO), (1, errno.EIO), (2, errno.EIO)]
-)
-@pytest.mark.parametrize("compression", BOTH)
-def test_every_call_of_an_append_may_fail(
-    tmp_path: Path, compression: Compression, more: int, code: int
-) -> None:
-    for at in itertools.count():
-        home = tmp_path / str(at)
-        store(home, 2, compression=compression)
-        files = Faults(10**9, more, code)
-
-        async def work(storage: JsonlStorage, at: int = at, files: Faults = files) -> bool:
-            _, writer = await storage.open("a")
-            files.begin(at)
-            failures = await write_until_confirmed(writer, 2, 4)
-            again = await write_until_confirmed(writer, 4 + failures, 9)
-            await writer.close()
-            return failures + again > 0
-
-        failed = use(home, work, files=files)
-        assert len(load(home).events) >= 9
-        if at >= len(files.calls):
-            assert not failed
-            assert set(files.calls) == {"write", "fsync"}
-            return
-
-
-def test_a_failed_append_is_taken_away_at_once(tmp_path: Path) -> None:
-    path = store(tmp_path, 2)
-    whole = path.read_bytes()
-
-    class Failing(FileSystem):
-        def fsync(self, descriptor: int) -> None:
-            if path.stat().st_size > len(whole):
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            super().fsync(descriptor)
-
-    with pytest.raises(PersistenceError, match="Input/output error"):
-        reopen(tmp_path, *make_events(2, 3), files=Failing())
-    assert path.read_bytes() == whole
-
-
-def test_every_call_of_opening_may_fail_and_loses_nothing(tmp_path: Path) -> None:
-    path = store(tmp_path, 1, 2)
-    torn = path.read_bytes()[:-3]
-    for at in itertools.count():
-        path.write_bytes(torn)
-        files = Faults(at)
-        try:
-            stored = reopen(tmp_path, files=files)
-        except PersistenceError:
-            assert at < len(files.calls)
-            path.with_name(f"torn-{NOW_MS}").unlink(missing_ok=True)
-            assert list(reopen(tmp_path).events) == make_events(0, 1)  # its lock was given back
-            path.with_name(f"torn-{NOW_MS}").unlink(missing_ok=True)
-        else:
-            assert list(stored.events) == make_events(0, 1)
-            assert at >= len(files.calls)
-            return
 
 
 def test_a_seed_that_cannot_be_stored_leaves_nothing(tmp_path: Path) -> None:
@@ -643,7 +308,7 @@ def test_a_failure_names_its_session_once(tmp_path: Path) -> None:
     ]
 
 
-def test_new_directories_and_the_new_name_are_synced_before_the_first_write_is_confirmed(
+def test_new_names_are_synced_before_the_first_write_is_confirmed(
     tmp_path: Path,
 ) -> None:
     synced: list[Path] = []
@@ -835,7 +500,7 @@ class Gate(FileSystem):
         return super().write(descriptor, data)
 
 
-def test_what_follows_a_cancelled_write_waits_for_its_end_and_writes_nothing_twice(tmp_path: Path) -> None:
+def test_what_follows_a_cancelled_write_waits_for_its_end(tmp_path: Path) -> None:
     store(tmp_path, 1)
     gate = Gate()
 
@@ -904,10 +569,3 @@ def test_an_executor_of_the_caller_s_is_used_and_left_open(tmp_path: Path) -> No
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         use(tmp_path, lambda storage: storage.list(), executor=executor)
         assert executor.submit(int).result() == 0
-
-
-def test_the_commands_of_the_format_work(tmp_path: Path) -> None:
-    path = store(tmp_path, 1, 3)
-    reader = zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True)
-    lines = reader.read().decode().splitlines()
-    assert [json.loads(line)["type"] for line in lines] == ["session"] + ["turn/start"] * 3

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +9,6 @@ import pytest
 from watchbell.errors import PersistenceError
 from watchbell.storage.jsonl import _lock as lock
 from watchbell.storage.jsonl._lock import Owner, read_owner, take_lock, write_owner
-
-HOLD = """
-import os, sys
-from watchbell.storage.jsonl._lock import take_lock
-print(take_lock(os.open(sys.argv[1], os.O_RDWR)), flush=True)
-sys.stdin.read()
-"""
 
 
 def test_a_lock_is_refused_to_a_second_opener_in_the_same_process(tmp_path: Path) -> None:
@@ -29,23 +19,6 @@ def test_a_lock_is_refused_to_a_second_opener_in_the_same_process(tmp_path: Path
     os.close(first)
     assert take_lock(second)
     os.close(second)
-
-
-def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.touch()
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "True\n"
-        descriptor = os.open(path, os.O_RDWR)
-        assert not take_lock(descriptor)
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        assert take_lock(descriptor)
-        os.close(descriptor)
 
 
 def test_a_system_without_locks_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

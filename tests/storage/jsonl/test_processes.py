@@ -18,6 +18,7 @@ from tests.logs import HEADER, active, ask, create, numbered, place, read, rows_
 from watchbell.errors import LogError, PersistenceError, SessionLockedError
 from watchbell.host import Host
 from watchbell.log.verify import verify_events
+from watchbell.offline.model import OfflineModel
 from watchbell.storage.jsonl import _logfile as logfile
 from watchbell.storage.jsonl.layout import log_path
 from watchbell.storage.jsonl.reading import read_log
@@ -102,9 +103,7 @@ def heard(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_the_second_opener_is_refused_at_once_with_holder_and_since_and_readers_are_not(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_second_opener_is_told_the_holder_and_readers_are_not_refused(tmp_path: Path, start: Start) -> None:
     holder = start(HOLD)
     view = heard(holder)
     path = next(tmp_path.rglob("session.jsonl.zstd"))
@@ -158,7 +157,7 @@ def test_a_session_is_refused_to_a_second_program_in_the_same_process(tmp_path: 
     async def first(program: Host) -> None:
         agent = await program.agents.create("s")
         await ask(agent, "create", prompt="p", after_seconds=600)
-        for opener in (program.agents, Host(storage=JsonlStorage(tmp_path), model=agent.model)):
+        for opener in (program.agents, Host(storage=JsonlStorage(tmp_path), model=OfflineModel())):
             if isinstance(opener, Host):
                 async with opener:
                     with pytest.raises(SessionLockedError, match=f"process {os.getpid()}"):
@@ -171,9 +170,7 @@ def test_a_session_is_refused_to_a_second_program_in_the_same_process(tmp_path: 
     run(tmp_path, first)
 
 
-def test_the_lock_of_a_killed_holder_is_free_and_what_it_confirmed_is_there(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_killed_holders_lock_is_free_and_what_it_confirmed_is_there(tmp_path: Path, start: Start) -> None:
     for _ in range(3):
         before = len(active(tmp_path)) if list(tmp_path.rglob("session.jsonl.zstd")) else 0
         process = start(CREATE_FOR_EVER)
@@ -187,10 +184,10 @@ def test_the_lock_of_a_killed_holder_is_free_and_what_it_confirmed_is_there(
         assert len(listed) - before - len(confirmed) in (0, 1)  # one that was stored and not yet answered
 
 
-def test_of_two_new_sessions_of_one_name_one_is_stored_and_the_other_never_confirmed(tmp_path: Path) -> None:
+def test_of_two_new_sessions_of_one_name_one_is_never_confirmed(tmp_path: Path) -> None:
     async def both(program: Host) -> list[Any]:
         first = await program.agents.create("s")
-        async with Host(storage=JsonlStorage(tmp_path), model=first.model) as other:
+        async with Host(storage=JsonlStorage(tmp_path), model=OfflineModel()) as other:
             session = await other.sessions.create("s")
             session.append_batch([create(1)])
             value = await ask(first, "create", prompt="p", after_seconds=600)
@@ -204,9 +201,7 @@ def test_of_two_new_sessions_of_one_name_one_is_stored_and_the_other_never_confi
     assert active(tmp_path) == ["schedule-1"]
 
 
-def test_without_the_guard_every_line_still_parses_or_nothing_was_confirmed(
-    tmp_path: Path, start: Start
-) -> None:
+def test_without_the_guard_every_line_parses_or_nothing_was_confirmed(tmp_path: Path, start: Start) -> None:
     path = place(tmp_path, b"".join(units("none", [create(1)])), "none")
     writers = [start(INTERLEAVE, name) for name in ("one", "two")]
     for writer in writers:
@@ -223,7 +218,7 @@ def test_without_the_guard_every_line_still_parses_or_nothing_was_confirmed(
     assert set(confirmed) <= set(stored)
 
 
-def test_a_lock_forced_off_in_one_process_lets_no_second_batch_be_confirmed(
+def test_a_lock_forced_off_lets_no_second_batch_be_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place(tmp_path, b"".join(units("zstd", [create(1)])))

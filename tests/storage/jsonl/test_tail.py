@@ -48,8 +48,10 @@ def test_each_look_takes_in_the_whole_batches_that_are_new(
     path, lengths = write(tmp_path, compression, (2, 3, 1))
     whole = path.read_bytes()
     decoded: list[int] = []
-    original = module.decode_rows
-    monkeypatch.setattr(module, "decode_rows", lambda lines, seq: decoded.append(seq) or original(lines, seq))
+    original = module.decode_block
+    monkeypatch.setattr(
+        module, "decode_block", lambda lines, seq: decoded.append(seq) or original(lines, seq)
+    )
     tail = LogTail(path)
     for cut, length in ((lengths[0], 2), (lengths[1] - 3, None), (lengths[1], 5), (lengths[2], 6)):
         path.write_bytes(whole[:cut])

@@ -145,7 +145,13 @@ def read_plain(file: BinaryIO, size: int, start: int = 0) -> Iterator[Part | Tor
 
 
 def _read_together(source: _Source, decompressor: zstandard.ZstdDecompressor) -> Part | None:
-    """Read the whole frames that begin here, up to a block of text; None when the first is not like that."""
+    """Read the small frames that begin here at once, up to a block of text; None when the first is not small.
+
+    Starting a decompressor costs more than decompressing a small frame, so one stream reads them all. What
+    comes out counts only when it is as long as the frames' headers say and has a line end where each frame
+    ends: then each ended where it was measured to, in whole lines. Anything else is left to `_read_frame`,
+    which says what is wrong. zstd verifies the checksums either way.
+    """
     window = source.peek(_WINDOW)
     start = source.position
     end = length = 0
@@ -170,6 +176,10 @@ def _read_together(source: _Source, decompressor: zstandard.ZstdDecompressor) ->
 def _measure(data: bytes, start: int) -> tuple[int, int] | None:
     """Find where the frame at `start` ends, from its headers alone (RFC 8878, section 3.1.1).
 
+    A frame is a magic number, a descriptor, its text's length, blocks that each say how long they are and
+    whether another follows, and a checksum. Nearly all have one compressed block, so that one `unpack` finds
+    the end. A wrong measure does no harm: `_read_together` checks what comes out.
+
     Returns:
         Its end, and the length of its text; None when it is not whole, or does not tell that length.
     """
@@ -177,12 +187,14 @@ def _measure(data: bytes, start: int) -> tuple[int, int] | None:
         return None
     _, descriptor, size, block, high = _USUAL_HEAD.unpack_from(data, start)
     if descriptor == _USUAL_DESCRIPTOR and block & 7 == _LAST_COMPRESSED:
+        # 21 bits above the block's kind are its length; a text's length in two bytes counts from 256.
         end = start + _USUAL_HEAD.size + (block >> 3 | high << 13) + 4
         return (end, size + 256) if end <= len(data) else None
     return _measure_any(data, start)
 
 
 def _measure_any(data: bytes, start: int) -> tuple[int, int] | None:
+    """Do the same for a frame with or without window, dictionary and checksum, of any number of blocks."""
     descriptor = data[start + 4]
     flag, is_single = descriptor >> 6, descriptor >> 5 & 1
     at = start + 6 - is_single + (0, 1, 2, 4)[descriptor & 3]

@@ -31,7 +31,8 @@ from watchbell.storage.jsonl.survey import find_holder
 
 __all__ = ["Leftover", "LogFile", "encode_unit"]
 
-_TEMPORARY = "new-"
+_TEMPORARY = "new-0"
+_TEMPORARIES = "new-*"
 
 
 def encode_unit(path: Path, lines: bytes) -> bytes:
@@ -81,9 +82,9 @@ class LogFile:
         """Lock and read a log, take back what an earlier close could not, and set its torn tail aside.
 
         Raises:
-            SessionLockedError: It is open elsewhere.
-            CorruptLogError, UnsupportedLogError: It cannot be used; nothing was changed.
-            OSError: It cannot be opened, or its torn tail not be saved.
+            SessionLockedError: Another writer has the log open.
+            CorruptLogError, UnsupportedLogError: As `read_log` says; nothing was changed.
+            OSError: The log cannot be opened, or its torn tail cannot be saved.
         """
         log = cls(files, path, leftovers)
         require_file(path)
@@ -109,7 +110,7 @@ class LogFile:
                 and the log's getting its name, whatever the project and the encoding.
 
         Raises:
-            OSError: It could not be made and was not; it can be tried again.
+            OSError: The log could not be made; nothing is left of it, and a second call may succeed.
         """
         self.withdraw()
         made = make_directories(self._files, self._path.parent)
@@ -127,7 +128,7 @@ class LogFile:
         """Take away what a failed `publish` left under the log's name; its lock is held until that is done.
 
         Raises:
-            OSError: It is still there.
+            OSError: The file could not be removed.
         """
         if self._descriptor is None:
             return
@@ -140,12 +141,13 @@ class LogFile:
         """Add a unit at the end, durably.
 
         Raises:
-            OSError: It could not be confirmed and is not in the log.
+            OSError: The unit could not be made durable; it is not in the log.
         """
         descriptor = self._require_open()
         if self._is_dirty:
             self._take_back(descriptor)
         self._check(descriptor, self._length)
+        # From here to the end the file may be longer than what is durable: `_take_back` cuts it there.
         self._is_dirty = True
         try:
             write_all(self._files, descriptor, data)
@@ -163,7 +165,7 @@ class LogFile:
         """Make sure that what is durable still is there, under the log's name; before `publish` nothing is.
 
         Raises:
-            OSError: It is not.
+            OSError: The log was moved, removed, replaced or changed.
         """
         if self._descriptor is not None:
             self._check(self._descriptor, self._length)
@@ -191,7 +193,7 @@ class LogFile:
         return self._descriptor
 
     def _publish(self, data: bytes, levels: int, require_free: Callable[[], None]) -> None:
-        temporary, descriptor = self._open_temporary()
+        temporary, descriptor = self._open_new(_TEMPORARY, os.O_RDWR | os.O_APPEND)
         self._descriptor = descriptor
         try:
             # Locked before it has its name, so that nobody can come first.
@@ -215,12 +217,12 @@ class LogFile:
             with contextlib.suppress(OSError):
                 self._files.unlink(temporary)
 
-    def _open_temporary(self) -> tuple[Path, int]:
+    def _open_new(self, name: str, flags: int) -> tuple[Path, int]:
+        """Open a new file beside the log, under that name or, if somebody has it, with a number behind it."""
         for number in itertools.count():
-            path = self._path.with_name(f"{_TEMPORARY}{number}")
+            path = self._path.with_name(f"{name}-{number}" if number else name)
             with contextlib.suppress(FileExistsError):
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-                return path, self._files.open(path, flags)
+                return path, self._files.open(path, flags | os.O_CREAT | os.O_EXCL)
         raise AssertionError("unreachable")
 
     def _load(self, now_ms: int) -> StoredLog:
@@ -234,7 +236,7 @@ class LogFile:
         # Whoever wrote last may have been killed before it could sync; what is read here counts as durable.
         self._files.fsync(descriptor)
         sync_names(self._files, self._path, LEVELS)
-        for leftover in self._path.parent.glob(f"{_TEMPORARY}*"):  # of a crash in the first write
+        for leftover in self._path.parent.glob(_TEMPORARIES):  # of a crash in the first write
             with contextlib.suppress(OSError):
                 self._files.unlink(leftover)
         if stored.torn is None:
@@ -253,7 +255,7 @@ class LogFile:
     def _set_aside(self, descriptor: int, torn: TornTail, now_ms: int) -> TornTail:
         """Copy the torn tail to a file of its own, then cut it off."""
         self._length = torn.offset
-        path, copy = self._open_side_file(now_ms)
+        path, copy = self._open_new(f"torn-{now_ms}", os.O_WRONLY)
         try:
             for offset in range(torn.offset, torn.offset + torn.length, READ_BYTES):
                 length = min(READ_BYTES, torn.offset + torn.length - offset)
@@ -269,13 +271,6 @@ class LogFile:
         self._files.truncate(descriptor, torn.offset)
         self._files.fsync(descriptor)
         return msgspec.structs.replace(torn, saved_as=str(path))
-
-    def _open_side_file(self, now_ms: int) -> tuple[Path, int]:
-        for number in itertools.count():
-            path = self._path.with_name(f"torn-{now_ms}-{number}" if number else f"torn-{now_ms}")
-            with contextlib.suppress(FileExistsError):
-                return path, self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        raise AssertionError("unreachable")
 
     def _check(self, descriptor: int, length: int) -> None:
         """Refuse to go on when the log is no longer this file, or no longer as it was left."""

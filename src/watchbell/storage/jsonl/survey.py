@@ -44,7 +44,7 @@ def file_mode(path: Path) -> int | None:
     """Return a file's permission bits; None when it is not there, or where they mean nothing.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: The system does not tell.
     """
     if sys.platform == "win32":
         return None

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from watchbell.errors import LogError
-from watchbell.log.codec import decode_header, decode_rows
-from watchbell.log.event import Event
-from watchbell.log.eventlog import EventLog, PackedRow
+from watchbell.log.codec import decode_header
+from watchbell.log.eventlog import EventLog
+from watchbell.log.segments import Block, decode_block
 from watchbell.storage.base import TornTail
 from watchbell.storage.jsonl._frames import read_frames, read_plain
-from watchbell.storage.jsonl.layout import LOG_NAMES
-from watchbell.storage.jsonl.reading import open_log, read_log
+from watchbell.storage.jsonl.reading import is_compressed, open_log, read_log
 
 __all__ = ["LogTail"]
 
@@ -61,10 +60,10 @@ class LogTail:
         return True
 
     def _read_on(self, file: BinaryIO, size: int) -> None:
-        start, pending = self._offset, list[Event | PackedRow]()
+        start, pending = self._offset, list[Block]()
         next_seq = len(self.events)
         file.seek(start)
-        read = read_frames if self._path.name == LOG_NAMES["zstd"] else read_plain
+        read = read_frames if is_compressed(self._path) else read_plain
         for part in read(file, size, start):
             if isinstance(part, TornTail):
                 self._offset = part.offset
@@ -74,17 +73,11 @@ class LogTail:
                 start = -1
                 head, _, lines = lines.partition(b"\n")
                 decode_header(head.removesuffix(b"\r"))
-            rows = decode_rows(lines, next_seq)
-            pending += rows
-            next_seq = _after(rows, next_seq)
+            if lines:
+                pending.append(decode_block(lines, next_seq))
+                next_seq += pending[-1].length
             if part.is_last:
-                self.events.extend(pending)
+                for block in pending:
+                    self.events.extend_rows(block)
                 pending.clear()
         self._offset = size
-
-
-def _after(rows: list[Event | PackedRow], next_seq: int) -> int:
-    if not rows:
-        return next_seq
-    last = rows[-1]
-    return last.seq + (last.count if isinstance(last, PackedRow) else 1)

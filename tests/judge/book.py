@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Book", "Decision", "Key", "Turn", "to_ms", "to_text"]
+__all__ = ["MOST_TAKE_UPS", "Book", "Decision", "Key", "Turn", "to_ms"]
 
 Key = tuple[str, str]
 """A reminder's id and one of its occurrences, canonical UTC."""
@@ -25,7 +25,9 @@ _RECORD_KEYS = {
     "at": {"id", "kind", "prompt", "scheduledAt"},
     "every": {"id", "kind", "prompt", "everySeconds", "scheduledAt"},
 }
-_MOST_TAKE_UPS = 3
+
+MOST_TAKE_UPS = 3
+"""How often a reminder that was cut off is taken up again (contract section 5)."""
 
 
 @lru_cache(maxsize=4096)
@@ -36,7 +38,7 @@ def to_ms(text: str) -> int:
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def to_text(ms: int) -> str:
+def _to_text(ms: int) -> str:
     """Write epoch milliseconds as a canonical UTC instant."""
     instant = _EPOCH + timedelta(milliseconds=ms)
     return instant.strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{ms % 1000:03}Z"
@@ -62,6 +64,11 @@ class Turn:
     has_text: bool = False
     end: int | None = None
     reason: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it says that a person cancelled it."""
+        return self.reason.get("kind") == "aborted" and self.reason["reason"]["kind"] == "user"
 
     @property
     def is_unanswered(self) -> bool:
@@ -105,16 +112,20 @@ class Book:
         self.attempts: Counter[str] = Counter()
         self.turn: Turn | None = None
         self.step: int | None = None
+        self._is_broken = False
         self._last_turn = 0
         self._last_step = 0
         self._taken_up: str | None = None
         self._calls: list[str] = []
-        self._answered_from_model = False
 
     def add(self, type_: str, seq: int, time: int, data: Any) -> None:
-        """Fold the next row."""
+        """Fold the next row; nothing any more after a gap."""
+        if self._is_broken:
+            return
         if seq != self.length:
-            self._wrong("invalid", f"row {self.length} has seq {seq}")
+            self._is_broken = True
+            self._wrong("invalid", f"row {self.length} has seq {seq}; it and what follows are not read")
+            return
         self.length += 1
         is_own = seq >= self.owned_from
         try:
@@ -125,7 +136,7 @@ class Book:
             self._wrong("invalid", f"row {seq}, {type_}: {type(error).__name__} {error}")
 
     def last_turns(self) -> dict[str, Turn]:
-        """Return the last turn of each reminder message that had one."""
+        """Return the last turn of each retained message that had one."""
         return {message: turn for turn in self.turns for message in turn.reminders}
 
     def unanswered(self) -> dict[str, Turn]:
@@ -133,7 +144,7 @@ class Book:
         return {
             message: turn
             for message, turn in self.last_turns().items()
-            if turn.end is not None and turn.is_unanswered and self.attempts[message] < _MOST_TAKE_UPS
+            if turn.end is not None and turn.is_unanswered and self.attempts[message] < MOST_TAKE_UPS
         }
 
     def _wrong(self, kind: str, text: str) -> None:
@@ -162,7 +173,10 @@ class Book:
                 self.step = self._last_step = data["step"]
             case "step/end":
                 self._require(self.step is not None and data["step"] == self.step, seq, "step/end")
+                self._require(not self._calls, seq, "step/end while calls have no result")
                 self.step = None
+            case "request/header":
+                self._require(self.step is not None, seq, f"{type_} outside a step")
             case "user/message" | "assistant/message" | "tool/call" | "tool/result" | "assistant/chunk":
                 self._require(self.step is not None, seq, f"{type_} outside a step")
                 self._add_message(type_, seq, data)
@@ -176,6 +190,8 @@ class Book:
                 self._require(data["role"] == "user", seq, "a user message of another role")
             case "assistant/message":
                 self._require(not self._calls, seq, "an answer while calls have no result")
+                place = self._last_turn, self.step
+                self._require((data["turn"], data["step"]) == place, seq, "an answer of another step")
                 blocks = data["message"]["content"]
                 self._calls = [block["id"] for block in blocks if block["type"] == "tool-call"]
                 self._require(len(set(self._calls)) == len(self._calls), seq, "two calls of one id")
@@ -211,7 +227,7 @@ class Book:
                 message_id = data["messageId"]
                 self.attempts[message_id] += 1
                 self._require(self.attempts[message_id] == data["attempt"], seq, "a take-up miscounted")
-                self._require(data["attempt"] <= _MOST_TAKE_UPS, seq, "taken up once too often")
+                self._require(data["attempt"] <= MOST_TAKE_UPS, seq, "taken up once too often")
                 self._require(self.entered[message_id] == 1, seq, "taken up before it entered")
                 last = self.last_turns().get(message_id)
                 if last is None or not last.is_unanswered:
@@ -233,7 +249,7 @@ class Book:
         removed = messages[start : start + count]
         if data.get("outcome") == "canceled":
             for message_id in removed:
-                if self.messages[message_id]["source"].get("plugin") == "schedule":
+                if _is_retained(self.messages[message_id]):
                     self._wrong("lost", f"row {seq}: reminder {message_id} was discarded")
         else:
             self.claimed.update(removed)
@@ -273,10 +289,11 @@ class Book:
             message_id not in self.pending["next-turn"], seq, f"{message_id} entered and is pending"
         )
         if message["source"].get("plugin") == "schedule":
+            self._require(message_id in self.decisions, seq, f"{message_id} entered and was never decided")
             for item in message["source"]["reminders"]:
                 self.shown[item["id"], item["occurrenceAt"]] += 1
-            if self.turn is not None:
-                self.turn.reminders.append(message_id)
+        if self.turn is not None and _is_retained(message):
+            self.turn.reminders.append(message_id)
 
     # --- Schedule
 
@@ -310,7 +327,9 @@ class Book:
     def _end(self, seq: int, schedule_id: str, how: str) -> dict[str, Any] | None:
         record = self.active.pop(schedule_id, None)
         if record is None:
-            self._wrong("invalid", f"row {seq}: {schedule_id} is not active, yet it is {how}")
+            before = self.ended.get(schedule_id, "never created")
+            kind = "doubled" if how == "dispatched" and schedule_id in self.ended else "invalid"
+            self._wrong(kind, f"row {seq}: {schedule_id} is {how}, and it was {before}")
         self.ended[schedule_id] = f"{how} at row {seq}"
         return record
 
@@ -328,6 +347,11 @@ class Book:
         interval = record["everySeconds"] * 1000
         self._require(accepted >= target, seq, "accepted before its target")
         occurrence = target + (accepted - target) // interval * interval
-        self.dispatched[record["id"], to_text(occurrence)] += 1
+        self.dispatched[record["id"], _to_text(occurrence)] += 1
         if occurrence + interval <= _LAST_MS:
-            self.active[record["id"]] = {**record, "scheduledAt": to_text(occurrence + interval)}
+            self.active[record["id"]] = {**record, "scheduledAt": _to_text(occurrence + interval)}
+
+
+def _is_retained(message: dict[str, Any]) -> bool:
+    """Whether it must not be lost: other programs leave the flag out of Schedule's messages."""
+    return message["source"].get("plugin") == "schedule" or message["source"].get("retained") is True
