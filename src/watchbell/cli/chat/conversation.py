@@ -125,13 +125,13 @@ class Conversation:
     def _read_message(self, message: Message, came_at_ms: int) -> Iterator[Piece]:
         if message.is_from_person:
             yield Piece("person", message.text)
-        elif is_reminder(message):
-            dues: list[Due] = []
-            for due in find_dues(message):
-                due_ms = decode_instant(due.occurrence_at)
-                moment, late = render_moment(due_ms, self._zone), render_lateness(came_at_ms - due_ms)
-                dues.append(Due(due.schedule_id, moment, late, due.reminder_prompt))
-            yield Piece("reminder", dues=tuple(dues))
+        elif (dues := find_dues(message)) is not None:
+            yield Piece("reminder", dues=tuple(self._tell_due(due, came_at_ms) for due in dues))
+
+    def _tell_due(self, due: DueReminder, came_at_ms: int) -> Due:
+        due_ms = decode_instant(due.occurrence_at)
+        lateness = render_lateness(came_at_ms - due_ms)
+        return Due(due.schedule_id, render_moment(due_ms, self._zone), lateness, due.reminder_prompt)
 
     def _read_take_up(self, take_up: TakeUp) -> Iterator[Piece]:
         yield Piece("note", f"(answering again: the turn was cut off; try {take_up.attempt})")
@@ -261,12 +261,9 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
     return list(shown), count - len(shown)
 
 
-def is_reminder(message: Message) -> bool:
-    """Whether Schedule wrote a message."""
+def find_dues(message: Message) -> Sequence[DueReminder] | None:
+    """Return the reminders that a message presents, as far as it can be read; None when it is not Schedule's."""
     origin = message.origin
-    return isinstance(origin, PluginSource) and origin.plugin == PLUGIN_NAME
-
-
-def find_dues(message: Message) -> Sequence[DueReminder]:
-    """Return the reminders that a message presents; none when Schedule did not write it."""
-    return (decode_frame(message.text) or ()) if is_reminder(message) else ()
+    if not isinstance(origin, PluginSource) or origin.plugin != PLUGIN_NAME:
+        return None
+    return decode_frame(message.text) or ()

@@ -25,7 +25,6 @@ from watchbell.cli.chat.conversation import (
     Piece,
     Printer,
     find_dues,
-    is_reminder,
     print_piece,
 )
 from watchbell.cli.chat.pending import PendingReminders
@@ -35,7 +34,7 @@ from watchbell.cli.console.output import print_line
 from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.console.times import render_utc
 from watchbell.cli.program import Program
-from watchbell.cli.stored import find_free_id, open_store
+from watchbell.cli.stored import find_free_id, open_store, read_log_of
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
@@ -164,7 +163,7 @@ class _Demo:
     def _end(self, stored: StoredLog) -> None:
         self._head("The log has it all")
         for event in stored.events.select(frozenset({"schedule/change", "user/message"})):
-            if event.type == "schedule/change" or is_reminder(surface_message(event)):
+            if event.type == "schedule/change" or find_dues(surface_message(event)) is not None:
                 print_line(f"{event.seq:>5}  {event.type}  {summarize(event)}", style="dim")
         path = shlex.quote(stored.location)
         self._say(
@@ -203,8 +202,7 @@ class _Demo:
             return find_free_id("demo", [ref.session_id for ref in await store.list()])
 
     async def _read(self) -> StoredLog:
-        async with open_store(self._program.home) as store:
-            return await store.read(self._session_id)
+        return await read_log_of(self._program.home, self._session_id)
 
     def _head(self, text: str) -> None:
         print_line(f"\n{text}", style="bold", multiline=True)
@@ -227,8 +225,8 @@ def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
                 )
             case "user/message":
                 message = surface_message(event)
-                if is_reminder(message):
-                    is_opened = [due.schedule_id for due in find_dues(message)] == [schedule_id]
+                if (dues := find_dues(message)) is not None:
+                    is_opened = [due.schedule_id for due in dues] == [schedule_id]
                     found.messages += [event.seq] if is_opened else []
                 elif message.is_from_person:
                     is_opened = False
@@ -276,7 +274,7 @@ class _ThoughtfulModel(OfflineModel):
     """The offline model, but it thinks for a long time before it presents a reminder."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        if is_reminder(request.messages[-1]):
+        if find_dues(request.messages[-1]) is not None:
             await asyncio.sleep(PAUSE_SECONDS)
         async for chunk in super().stream(request):
             yield chunk

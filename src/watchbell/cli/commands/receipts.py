@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line, print_table, shorten
@@ -13,18 +11,6 @@ from watchbell.cli.console.times import render_utc
 from watchbell.cli.stored import fold_reminders, read_log_of
 from watchbell.errors import CorruptLogError, ScheduleLogError
 from watchbell.reminders.deliveries import Deliveries, Delivery
-
-
-class _Row(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
-    prompt: str
-    occurrence_at: str
-    delivery_mode: str
-    dispatched_at: str
-    seq: int
-    turn: int | None
-    outcome: str
-    inherited: bool
 
 
 @guarded
@@ -39,16 +25,15 @@ def receipts(
     stored = asyncio.run(read_log_of(home, session))
     try:
         deliveries = Deliveries(stored.header.owned_from).advance(stored.events).deliveries
-        rows = list(map(_row, deliveries))
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=stored.location) from error
     if as_json:
-        print_json(rows)
-    elif not rows:
+        print_json(list(map(_describe, deliveries)))
+    elif not deliveries:
         print_line("No reminder was delivered.")
     else:
         heads = ["ID", "OCCURRENCE", "DISPATCHED", "TURN", "OUTCOME", "PROMPT"]
-        print_table(heads, list(map(_cells, rows)))
+        print_table(heads, list(map(_cells, deliveries)))
     try:
         fold_reminders(stored)
     except ScheduleLogError as error:
@@ -57,27 +42,26 @@ def receipts(
     return 0
 
 
-def _row(delivery: Delivery) -> _Row:
-    receipt = delivery.receipt
-    return _Row(
-        receipt.schedule_id,
-        receipt.prompt,
-        receipt.occurrence_at,
-        receipt.mode,
-        render_utc(delivery.dispatched_at_ms),
-        delivery.seq,
-        delivery.turn,
-        delivery.outcome,
-        delivery.inherited,
-    )
+def _describe(delivery: Delivery) -> dict[str, object]:
+    return {
+        "id": delivery.receipt.schedule_id,
+        "prompt": delivery.receipt.prompt,
+        "occurrenceAt": delivery.receipt.occurrence_at,
+        "deliveryMode": delivery.receipt.mode,
+        "dispatchedAt": render_utc(delivery.dispatched_at_ms),
+        "seq": delivery.seq,
+        "turn": delivery.turn,
+        "outcome": delivery.outcome,
+        "inherited": delivery.inherited,
+    }
 
 
-def _cells(row: _Row) -> list[str]:
+def _cells(delivery: Delivery) -> list[str]:
     return [
-        shorten(row.id) + (" (inherited)" if row.inherited else ""),
-        row.occurrence_at,
-        row.dispatched_at,
-        "-" if row.turn is None else str(row.turn),
-        row.outcome,
-        shorten(row.prompt),
+        shorten(delivery.receipt.schedule_id) + (" (inherited)" if delivery.inherited else ""),
+        delivery.receipt.occurrence_at,
+        render_utc(delivery.dispatched_at_ms),
+        "-" if delivery.turn is None else str(delivery.turn),
+        delivery.outcome,
+        shorten(delivery.receipt.prompt),
     ]

@@ -106,10 +106,8 @@ class _Came(Projection[_Row]):
             match row:
                 case EnteredMessageRow():
                     self._is_asked = self._is_asked or row.message.id == self._message_id
-                    dues = find_dues(row.message.complete())
-                    self._delivered += [
-                        {"id": due.schedule_id, "occurrenceAt": due.occurrence_at} for due in dues
-                    ]
+                    for due in find_dues(row.message.complete()) or ():
+                        self._delivered.append({"id": due.schedule_id, "occurrenceAt": due.occurrence_at})
                 case AnswerRow() if self._is_asked and self.ended is None:
                     self._texts.append(row.message.complete().text)
                 case TurnEndRow() if self._is_asked and self.ended is None:

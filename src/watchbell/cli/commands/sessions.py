@@ -13,32 +13,14 @@ from watchbell.cli.console.output import print_json, print_line, print_table, sh
 from watchbell.cli.console.times import render_local, render_utc
 from watchbell.cli.stored import Reading, read_every
 from watchbell.clock import wall_ms
-from watchbell.reminders.state import ScheduleState
 
 
-class _Counts(msgspec.Struct, frozen=True):
-    active: int
-    overdue: int
-
-
-class _Row(msgspec.Struct, frozen=True, rename="camel"):
+class _Row(msgspec.Struct, frozen=True):
     id: str
-    log: str
-    cwd: str | None
-    parent_session: str | None
-    created_at: str
     updated_at: str
-    updated_local: str
-    events: int
-    reminders: _Counts | None
-    failure: str | None
-
-
-class _UnreadRow(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
-    log: str
-    updated_at: None
     failure: str
+    cells: list[str]
+    data: dict[str, object]
 
 
 @guarded
@@ -47,51 +29,45 @@ def sessions(as_json: options.Json = False, home: options.Home = options.DEFAULT
 
     Exits with 1 when a log could not be read, or its reminders are invalid; it is listed all the same.
     """
-    rows = sorted(asyncio.run(_read(home)), key=lambda row: (row.updated_at or "", row.id))
+    rows = sorted(asyncio.run(_read(home)), key=lambda row: (row.updated_at, row.id))
     if as_json:
-        print_json(rows)
+        print_json([row.data for row in rows])
     elif not rows:
         print_line(f"No sessions yet in {home}.")
     else:
-        print_table(["SESSION", "EVENTS", "REMINDERS", "LAST EVENT", "PROJECT"], list(map(_cells, rows)))
+        heads = ["SESSION", "EVENTS", "REMINDERS", "LAST EVENT", "PROJECT"]
+        print_table(heads, [row.cells for row in rows])
     return 1 if any(row.failure for row in rows) else 0
 
 
-async def _read(home: Path) -> list[_Row | _UnreadRow]:
+async def _read(home: Path) -> list[_Row]:
     return [_describe(reading) async for reading in read_every(home)]
 
 
-def _describe(reading: Reading) -> _Row | _UnreadRow:
-    ref, stored = reading.ref, reading.log
-    if stored is None:
-        return _UnreadRow(ref.session_id, ref.location, None, reading.failure)
-    header = stored.header
-    last_ms = stored.events[-1].time if len(stored.events) else header.created_at
-    return _Row(
-        ref.session_id,
-        ref.location,
-        header.cwd,
-        header.parent_session,
-        render_utc(header.created_at),
-        render_utc(last_ms),
-        render_local(last_ms, None),
-        len(stored.events),
-        None if reading.reminders is None else _count(reading.reminders),
-        reading.failure or None,
-    )
-
-
-def _count(reminders: ScheduleState) -> _Counts:
-    now_ms = wall_ms()
-    return _Counts(len(reminders), sum(record.target_ms <= now_ms for record in reminders.records))
-
-
-def _cells(row: _Row | _UnreadRow) -> list[str]:
-    if isinstance(row, _UnreadRow):
-        return [shorten(row.id or "-"), "-", "-", "-", row.failure]
-    counts = row.reminders
-    if counts is None:
-        told = "invalid"
-    else:
-        told = f"{counts.active} ({counts.overdue} overdue)" if counts.overdue else str(counts.active)
-    return [shorten(row.id), str(row.events), told, row.updated_local, shorten(row.cwd or "-")]
+def _describe(reading: Reading) -> _Row:
+    session_id, failure = reading.ref.session_id, reading.failure
+    data: dict[str, object] = {"id": session_id, "log": reading.ref.location}
+    if reading.log is None:
+        cells = [shorten(session_id or "-"), "-", "-", "-", failure]
+        return _Row(session_id, "", failure, cells, {**data, "updatedAt": None, "failure": failure})
+    header, events = reading.log.header, reading.log.events
+    last_ms = events[-1].time if len(events) else header.created_at
+    updated_at, updated_local = render_utc(last_ms), render_local(last_ms, None)
+    counts, told = None, "invalid"
+    if reading.reminders is not None:
+        now_ms = wall_ms()
+        overdue = sum(record.target_ms <= now_ms for record in reading.reminders.records)
+        counts = {"active": len(reading.reminders), "overdue": overdue}
+        told = f"{counts['active']} ({overdue} overdue)" if overdue else str(counts["active"])
+    data |= {
+        "cwd": header.cwd,
+        "parentSession": header.parent_session,
+        "createdAt": render_utc(header.created_at),
+        "updatedAt": updated_at,
+        "updatedLocal": updated_local,
+        "events": len(events),
+        "reminders": counts,
+        "failure": failure or None,
+    }
+    cells = [shorten(session_id), str(len(events)), told, updated_local, shorten(header.cwd or "-")]
+    return _Row(session_id, updated_at, failure, cells, data)
