@@ -13,7 +13,7 @@ from pathlib import Path
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Clock
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.testing import ScriptedModel
 from watchbell.tools.definition import AbortSignal, ToolExecution
 

@@ -97,7 +97,7 @@ def test_it_is_resumed_and_goes_on(name: str, tmp_path: Path) -> None:
     state.advance(before.events)
     expected = EXPECTED[session_id]
     assert [record.id for record in state.records] == expected["active"]
-    assert len(state.seen_ids) == expected["seen"]
+    assert len(state.reminders.seen) == expected["seen"]
 
     async def talk(program: Host) -> None:
         agent = await program.agents.resume(session_id)

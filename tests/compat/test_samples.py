@@ -58,7 +58,7 @@ def test_its_reminders_are_those_of_its_own_replay(home: Path, name: str) -> Non
     state = ScheduleState(stored.header.owned_from)
     state.advance(stored.events)
     assert [render_record(record) for record in state.records] == EXPECTED[name]["active"]
-    assert sorted(state.seen_ids) == EXPECTED[name]["seenIds"]
+    assert sorted(state.reminders.seen) == EXPECTED[name]["seenIds"]
 
 
 def test_it_is_sound_or_interrupted_and_nothing_else(name: str) -> None:

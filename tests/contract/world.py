@@ -19,8 +19,9 @@ from watchbell.instants import decode_instant, render_instant
 from watchbell.log.event import Draft
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.records import SCHEDULE_CHANGE
-from watchbell.reminders.rules import Limits, ZoneLookup
+from watchbell.reminders.times import ZoneLookup
 from watchbell.storage.base import SessionPersistence
 from watchbell.testing import MemoryDisk, MemoryStorage, ScriptedModel, SimulatedClock, simulate
 from watchbell.tools.definition import AbortSignal, ToolExecution

@@ -14,9 +14,10 @@ from typing import Any
 
 from watchbell.host.time_context import render_time_context
 from watchbell.instants import decode_instant
+from watchbell.reminders.decision import Batch, OneShot
 from watchbell.reminders.framing import render_text
 from watchbell.reminders.records import AfterRecord, EveryRecord
-from watchbell.reminders.state import Batch, OneShot, render_view
+from watchbell.reminders.views import derive_view, render_view
 from watchbell.schedule.tools import catalog_tools
 from watchbell.zones import ZoneTable
 
@@ -106,9 +107,9 @@ def _rows(count: Count) -> Iterator[str]:
     for name, text in schemas.items():
         yield row(f"schema of `{name}`", "always", "once a request", text)
     yield row("**all three schemas**", "always", "once a request", *schemas.values())
-    view = render_view(AFTER, NOW_MS)
+    view = render_view(derive_view(AFTER, NOW_MS))
     yield row("result of `schedule_create`", "the model creates", "once a call", _json(view))
-    views = [render_view(record, NOW_MS) for record in (AFTER, *EVERY)]
+    views = [render_view(derive_view(record, NOW_MS)) for record in (AFTER, *EVERY)]
     yield row("result of `schedule_list`, 4 active", "the model lists", "once a call", _json(views))
     deleted = {"id": "schedule-1", "deleted": True}
     yield row("result of `schedule_delete`", "the model deletes", "once a call", _json(deleted))

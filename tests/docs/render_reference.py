@@ -78,10 +78,8 @@ def render_api() -> str:
     """Return the page of what `import watchbell` offers."""
     parts = [
         "# The Python API",
-        (
-            "What `import watchbell` offers, from the docstrings. Names that do not stand here or on the page\n"
-            "of [`watchbell.testing`](testing.md) may change in any release."
-        ),
+        """What `import watchbell` offers, from the docstrings. Names that do not stand here or on the page of
+[`watchbell.testing`](testing.md) may change in any release.""",
     ]
     for heading, names in SECTIONS.items():
         parts.append(f"## {heading}")
@@ -112,12 +110,10 @@ def render_modules() -> str:
     """Return the page of the modules: what each is for, folder by folder."""
     parts = [
         "# The modules",
-        (
-            "Every module that others than its own folder may import, and what it owns. Only the names on the\n"
-            "[page of the API](python.md) and the one of [`watchbell.testing`](testing.md) are promised; a\n"
-            "module whose name begins with `_` is its folder's own business. What may import what is\n"
-            "[part of the design](../design.md)."
-        ),
+        """Every module that others than its own folder may import, and what it owns. Only the names on the
+[page of the API](python.md) and the one of [`watchbell.testing`](testing.md) are promised; a module whose
+name begins with `_` is its folder's own business. What may import what is
+[part of the design](../design.md).""",
     ]
     folders: dict[str, list[str]] = {}
     for module in _modules(load()):

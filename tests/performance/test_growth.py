@@ -28,8 +28,9 @@ from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.records import AtRecord, Change, Create, Delete, EveryRecord, draft_change
-from watchbell.reminders.rules import Limits
 from watchbell.reminders.state import ScheduleState
 from watchbell.storage.jsonl._frames import encode_frame
 from watchbell.storage.jsonl.files import FileSystem
@@ -224,15 +225,16 @@ def test_targets_of_ended_reminders_are_not_kept() -> None:
     """Behind an earlier one that stays they would wait for years."""
 
     def fold(change: Change) -> None:
-        state.apply(change)
-        state.earliest()
+        log.extend([draft_change(change).at(len(log), 0)])
+        state.advance(log).earliest()
 
-    state = ScheduleState()
+    state, log = ScheduleState(), EventLog()
     fold(Create(schedule=AtRecord(id="first", prompt="p", scheduled_at="2090-01-01T00:00:00.000Z")))
     for number in range(2_000):
         fold(Create(schedule=AtRecord(id=f"r{number}", prompt="p", scheduled_at=FAR)))
         fold(Delete(id=f"r{number}"))
-    state.apply(Delete(id="first"))
+    log.extend([draft_change(Delete(id="first")).at(len(log), 0)])
+    state.advance(log)
     with counted() as calls:
         assert state.earliest() is None
     assert calls.count < 1_000

@@ -14,11 +14,15 @@ from watchbell.errors import ScheduleLogError
 from watchbell.instants import (
     MAX_INSTANT_MS,
     MIN_INSTANT_MS,
+    Instant,
     decode_instant,
     render_instant,
 )
 from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message, TextBlock
+from watchbell.reminders.arguments import Limits, decode_create
+from watchbell.reminders.decision import Batch, OneShot, decide, derive_dispatches
 from watchbell.reminders.framing import derive_key, json_string, render_source, render_text
 from watchbell.reminders.records import (
     AfterRecord,
@@ -34,22 +38,23 @@ from watchbell.reminders.records import (
     encode_change,
     trim,
 )
-from watchbell.reminders.rules import Limits, RefusedError, decode_create, occurrence_at, resolve
-from watchbell.reminders.state import Batch, OneShot, ScheduleState, decide, derive_dispatches
+from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.times import occurrence_at, resolve
+from watchbell.reminders.views import RefusedError
 from watchbell.zones import ZoneTable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
 ZONES = ZoneTable()
 
-instants_ms = st.integers(MIN_INSTANT_MS, MAX_INSTANT_MS)
-near_ms = st.integers(1_796_083_200_000, 1_796_083_200_000 + DAY_MS)
+instants_ms = st.integers(MIN_INSTANT_MS, MAX_INSTANT_MS).map(Instant)
+near_ms = st.integers(1_796_083_200_000, 1_796_083_200_000 + DAY_MS).map(Instant)
 texts = st.text(st.characters(), min_size=1).map(trim).filter(bool)
 ids = st.one_of(st.sampled_from(["a", "b", "schedule-1", "schedule-2", "schedule-3"]), texts)
 
 
 @st.composite
-def records(draw: st.DrawFn, targets: st.SearchStrategy[int] = instants_ms) -> Record:
+def records(draw: st.DrawFn, targets: st.SearchStrategy[Instant] = instants_ms) -> Record:
     schedule_id, prompt, scheduled_at = draw(ids), draw(texts), render_instant(draw(targets))
     match draw(st.sampled_from(["after", "at", "every"])):
         case "after":
@@ -136,8 +141,8 @@ def log_of(changes: list[Change], gaps: list[int]) -> EventLog:
     return log
 
 
-def shown(state: ScheduleState) -> tuple[list[Record], frozenset[str], str, int | None]:
-    return list(state.records), state.seen_ids, state.next_id(), state.earliest()
+def shown(state: ScheduleState) -> tuple[list[Record], set[str], str, int | None]:
+    return list(state.records), set(state.reminders.seen), state.next_id(), state.earliest()
 
 
 @given(histories(), st.lists(st.integers(0, 2), max_size=4), st.integers(0, 40))
@@ -148,7 +153,7 @@ def test_a_history_folds_the_same_at_once_step_by_step_and_from_any_split(
     at_once = ScheduleState()
     at_once.advance(log)
     assert list(at_once.records) == history.active
-    assert at_once.seen_ids == set(history.seen)
+    assert at_once.reminders.seen == set(history.seen)
     assert at_once.earliest() == min((record.target_ms for record in history.active), default=None)
 
     stepwise, grown = ScheduleState(), EventLog()
@@ -381,8 +386,9 @@ def test_a_message_parses_back_into_its_reminders(due: list[Record], now_ms: int
             {"schedule_id": record.id, "occurrence_at": render_instant(at), "reminder_prompt": record.prompt}
             for record, at in items
         ]
-    ours = derive_key(render_source(decision), text)
-    others = derive_key({"kind": "plugin", "plugin": "schedule"}, text)
+    ours = derive_key(Message("m", "user", render_source(decision), (TextBlock(text),)))
+    plain = {"kind": "plugin", "plugin": "schedule"}
+    others = derive_key(Message("m", "user", plain, (TextBlock(text),)))
     assert ours is not None
     assert others is not None
     assert ours.reminders == others.reminders

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.zone_files import Transitions, read_transitions, resolve
-from watchbell.instants import resolve_wall_time
+from watchbell.instants import WallTime, resolve_wall_time
 from watchbell.zones import ZoneTable
 
 ZONES = ZoneTable()
@@ -26,7 +26,7 @@ def transitions_of(name: str) -> Transitions:
 def check(name: str, wall_ms: int) -> None:
     zone = ZONES.find(name)
     assert zone is not None
-    assert resolve_wall_time(wall_ms, zone) == resolve(transitions_of(name), wall_ms)
+    assert resolve_wall_time(WallTime(wall_ms), zone) == resolve(transitions_of(name), wall_ms)
 
 
 @settings(max_examples=1500)

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from watchbell.errors import ScheduleLogError
-from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_instant, render_instant
 from watchbell.reminders.records import (
     MAX_SAFE_INTEGER,
     AfterRecord,
@@ -22,7 +21,6 @@ from watchbell.reminders.records import (
     decode_change,
     draft_change,
     encode_change,
-    trim,
 )
 
 AT = "2026-12-01T00:00:00.000Z"
@@ -94,67 +92,16 @@ def test_half_a_surrogate_pair_that_another_program_logged_is_kept() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        *(('"version":1', f'"version":{value}') for value in ("true", "1.0", '"1"', "2", "0", "null", "1e0")),
+        ('"version":1', '"version":1e0'),
         *(
             ('"everySeconds":300', f'"everySeconds":{value}')
-            for value in ("300.0", "true", "299", "3e2", '"300"')
+            for value in ("-300", "9" * 4301, "[" * 50_000, "NaN", "Infinity", "0300")
         ),
-        *(
-            ('"everySeconds":300', f'"everySeconds":{value}')
-            for value in (
-                "9007199254741",
-                "-300",
-                "9" * 4301,
-                "[" * 50_000,
-                "NaN",
-                "Infinity",
-                "null",
-                "0300",
-            )
-        ),
-        *(
-            ("2026-12-01T00:00:00.000Z", value)
-            for value in (
-                "2026-12-01T00:00:00Z",
-                "2026-12-01T00:00:00.00Z",
-                "2026-12-01T00:00:00.000+00:00",
-                "2027-02-30T00:00:00.000Z",
-                "\uff12\uff10\uff12\uff17-06-01T09:00:00.000Z",
-                "2026-12-01T24:00:00.000Z",
-                "2026-12-01T23:59:60.000Z",
-                "0000-12-01T00:00:00.000Z",
-                "2026-12-01t00:00:00.000z",
-                "2026-12-01T00:00:00.000Z\\n",
-                "",
-            )
-        ),
-        ('"prompt":"p"', '"prompt":" p"'),
         ('"prompt":"p"', '"prompt":"p\\ufeff"'),
-        ('"prompt":"p"', '"prompt":""'),
-        ('"prompt":"p"', '"prompt":1'),
-        ('"prompt":"p"', '"prompt":null'),
-        ('"id":"schedule-1"', '"id":"schedule-1 "'),
-        ('"id":"schedule-1"', '"id":""'),
-        ('"id":"schedule-1"', '"id":1'),
-        ('"kind":"every"', '"kind":"cron"'),
-        ('"kind":"every"', '"kind":"after"'),
         ('"kind":"every"', '"kind":["every"]'),
-        ('"kind":"every",', ""),
-        ('"operation":"create"', '"operation":"snooze"'),
         ('"operation":"create"', '"operation":"delete"'),
-        ('"operation":"create",', ""),
-        ('"version":1,', ""),
-        ('"prompt":"p",', ""),
-        ('"everySeconds":300,', ""),
-        (',"scheduledAt":"2026-12-01T00:00:00.000Z"', ""),
-        ('"prompt":"p"', '"prompt":"p","zone":"UTC"'),
-        ('"version":1', '"version":1,"x":null'),
         ('"version":1', '"version":1,"id":"schedule-1"'),
-        ('"version":1', '"version":1,"version":1'),
-        ('"id":"schedule-1"', '"id":"schedule-1","id":"schedule-9"'),
         ('"id":"schedule-1"', '"id":"schedule-1","\\u0069d":"schedule-1"'),
-        ('"scheduledAt":"', '"scheduledAt":"2026-12-02T00:00:00.000Z","scheduledAt":"'),
-        ('"kind":"every"', '"kind":"every","kind":"every"'),
         ("}}", "}}}"),
         ("}}", "}"),
     ],
@@ -168,11 +115,6 @@ def test_a_look_alike_of_a_create_is_refused(old: str, new: str) -> None:
     "raw",
     [
         "",
-        "null",
-        "[]",
-        "1",
-        '"x"',
-        "{}",
         '{"version":1,"operation":"dispatch","id":"a","acceptedAt":null}',
         '{"version":1,"operation":"dispatch","id":"a","acceptedAt":"now"}',
         '{"version":1,"operation":"dispatch","id":"a","acceptedAt":1}',
@@ -203,30 +145,52 @@ def test_a_record_that_replay_would_refuse_cannot_be_made(seconds: int) -> None:
         AfterRecord("a", "p", AT, after_seconds=seconds)
 
 
+RECORD = '{"id":"a","kind":"at","prompt":"p","scheduledAt":"2027-01-01T00:00:00.000Z"}'
+CHANGE = '{"version":1,"operation":"create","schedule":' + RECORD + "}"
+NOT_OURS = "the schedule history is invalid at event 7: not a change of version 1: "
+
+
+def after(seconds: str) -> str:
+    rule = f'"afterSeconds":{seconds},"scheduledAt"'
+    return CHANGE.replace('"at"', '"after"').replace('"scheduledAt"', rule)
+
+
+def halved(seconds: str) -> str:
+    return after(seconds).replace('"p"', '"\\ud800"')
+
+
 @pytest.mark.parametrize(
-    ("instant_ms", "text"),
+    ("raw", "why"),
     [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (-1, "1969-12-31T23:59:59.999Z"),
-        (1_796_036_425_787, "2026-11-30T11:00:25.787Z"),
-        (951_782_400_001, "2000-02-29T00:00:00.001Z"),
-        (MIN_INSTANT_MS, "0001-01-01T00:00:00.000Z"),
-        (MAX_INSTANT_MS, "9999-12-31T23:59:59.999Z"),
+        (CHANGE.replace('"p"', '" p"'), "a prompt is trimmed and not blank - at `$.schedule`"),
+        (
+            CHANGE.replace('"a"', '""'),
+            "an id is not empty and has no white space around it - at `$.schedule`",
+        ),
+        (CHANGE.replace(".000Z", "Z"), "an instant is written YYYY-MM-DDTHH:mm:ss.sssZ - at `$.schedule`"),
+        (CHANGE.replace("T00", "T24"), "the clock has no such time of day - at `$.schedule`"),
+        (after("0"), "afterSeconds is a positive safe integer - at `$.schedule`"),
+        (
+            CHANGE.replace('"at"', '"every"').replace('"scheduledAt"', '"everySeconds":299,"scheduledAt"'),
+            "everySeconds is a safe integer of at least 300 - at `$.schedule`",
+        ),
+        (CHANGE.replace('"version":1,', ""), "a key is missing or holds null"),
+        (CHANGE.replace('"id"', '"prompt":"p","id"'), "a key is repeated"),
+        (CHANGE.replace(":1", ":1.0"), "Expected `int`, got `float` - at `$.version`"),
+        (after("600.0"), "Expected `int`, got `float` - at `$.schedule.afterSeconds`"),
+        # Half a surrogate pair is read the slow way, which has words of its own.
+        (halved("600.0"), "600.0 is not an integer"),
+        (halved("600." + "0" * 20), "600.0000000000000000 is not an integer"),
+        (halved("NaN"), "NaN is not an integer"),
+        (CHANGE.replace(":1", ":NaN"), "NaN is not an integer"),
+        (after("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
+        (halved("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
+        (halved("1" * 21), "a number is out of range"),
+        (CHANGE.replace("create", "a\\nb"), "Invalid value 'a"),
+        (CHANGE.replace(":1", ":2"), "Invalid enum value 2 - at `$.version`"),
     ],
 )
-def test_an_instant_has_one_text(instant_ms: int, text: str) -> None:
-    assert render_instant(instant_ms) == text
-    assert decode_instant(text) == instant_ms
-
-
-@pytest.mark.parametrize("instant_ms", [MIN_INSTANT_MS - 1, MAX_INSTANT_MS + 1])
-def test_an_instant_beyond_the_calendar_has_no_text(instant_ms: int) -> None:
-    with pytest.raises(ValueError, match="0001 to 9999"):
-        render_instant(instant_ms)
-
-
-def test_trim_takes_ecmascripts_white_space_and_nothing_more() -> None:
-    taken = "\t\n\v\f\r \u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-    assert trim(f"{taken}a b{taken}") == "a b"
-    for kept in "\x00\x1c\x1d\x1e\x1f\x85\u180e\u200b\u200e\u2060":
-        assert trim(f" {kept}a{kept} ") == f"{kept}a{kept}"
+def test_a_change_that_cannot_be_read_is_told_of_in_these_words(raw: str, why: str) -> None:
+    with pytest.raises(ScheduleLogError) as corrupt:
+        decode_change(raw.encode(), 7)
+    assert str(corrupt.value) == NOT_OURS + why

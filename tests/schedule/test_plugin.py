@@ -7,11 +7,23 @@ import asyncio
 import pytest
 
 from tests.logs import create
-from tests.program import Program, ask, cut, operations, passes, quiet, reminders, run, store, texts
+from tests.program import (
+    Program,
+    ask,
+    cut,
+    operations,
+    passes,
+    quiet,
+    reminders,
+    require_valid,
+    run,
+    store,
+    texts,
+)
 from watchbell import schedule
 from watchbell.agent.agent import Agent
+from watchbell.host import time_context
 from watchbell.log.event import Draft
-from watchbell.reminders.rules import Limits
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 from watchbell.tools.function import tool
 
@@ -28,7 +40,7 @@ def names(agent: Agent) -> list[str]:
     return [tool.name for tool in agent.tools.tools()]
 
 
-def test_an_unloaded_plugin_takes_its_tools_and_its_timer_along_and_the_agent_lives_on() -> None:
+def test_an_unloaded_plugin_takes_its_tools_and_its_timer_along() -> None:
     async def main(clock: SimulatedClock) -> None:
         disk = MemoryDisk()
         async with Program(clock, disk=disk) as program:
@@ -103,7 +115,7 @@ def test_unloading_waits_for_a_delivery_in_flight(stage: str) -> None:
     run(main)
 
 
-def test_unloading_that_is_cancelled_leaves_the_transaction_in_flight_to_its_end() -> None:
+def test_unloading_that_is_cancelled_leaves_the_call_to_its_end() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock) as program:
             scope = program.host.ctx.child()
@@ -122,7 +134,7 @@ def test_unloading_that_is_cancelled_leaves_the_transaction_in_flight_to_its_end
     run(main)
 
 
-def test_a_name_that_is_taken_keeps_all_three_tools_out_and_the_log_says_what_to_do(
+def test_a_name_that_is_taken_is_logged_with_what_to_do(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main(clock: SimulatedClock) -> None:
@@ -141,7 +153,7 @@ def test_a_name_that_is_taken_keeps_all_three_tools_out_and_the_log_says_what_to
     )
 
 
-def test_a_message_that_cannot_be_read_keeps_the_reminders_away_and_not_the_session() -> None:
+def test_an_unreadable_message_keeps_only_the_reminders_away() -> None:
     message = {"id": "m", "role": "user", "source": {"kind": "plugin", "plugin": "schedule"}, "content": 7}
     disk = MemoryDisk()
     store(disk, create(1), Draft("user/message", message))
@@ -152,28 +164,6 @@ def test_a_message_that_cannot_be_read_keeps_the_reminders_away_and_not_the_sess
             assert names(agent) == []
 
     run(main, logs_errors=True)
-
-
-def test_a_fork_has_none_of_its_parents_reminders_and_ids_of_its_own() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        async with Program(clock, plugins=[schedule.plugin()]) as program:
-            parent = await program.host.agents.create("s")
-            await ask(parent, "schedule_create", prompt="parent's", after_seconds=60)
-            fork = await program.host.agents.fork(parent, "f")
-            assert await ask(fork, "schedule_list") == []
-            view = await ask(fork, "schedule_create", prompt="fork's", after_seconds=120)
-            assert view["id"] == "schedule-1"
-            await asyncio.sleep(121)
-            for agent, due in ((parent, "00:01"), (fork, "00:02")):
-                await quiet(agent)
-                (keys,) = reminders(agent.session.events)
-                assert keys == [("schedule-1", f"2026-12-01T{due}:00.000Z")]
-            grandchild = await program.host.agents.fork(fork, "g")
-            await quiet(grandchild)
-            assert await ask(grandchild, "schedule_list") == []
-            assert program.disk.events("g")[-1].type != "schedule/change"
-
-    run(main)
 
 
 def test_what_a_parent_delivered_settles_nothing_of_its_fork() -> None:
@@ -199,24 +189,8 @@ def test_what_a_parent_delivered_settles_nothing_of_its_fork() -> None:
     run(main)
 
 
-def test_the_caps_are_the_plugins() -> None:
-    async def main(clock: SimulatedClock) -> None:
-        limits = Limits(max_active=1)
-        async with Program(clock, plugins=[schedule.plugin(limits=limits)]) as program:
-            agent = await program.host.agents.create("s")
-            await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))[
-                "code"
-            ] == "invalid_rule"
-            await asyncio.sleep(61)
-            await quiet(agent)
-            assert (await ask(agent, "schedule_create", prompt="p", after_seconds=60))["id"] == "schedule-2"
-
-    run(main)
-
-
 @pytest.mark.parametrize("after", range(0, 40, 3))
-def test_an_agent_can_be_disposed_of_at_any_pass_and_writes_no_deletes(after: int) -> None:
+def test_an_agent_can_be_disposed_of_at_any_pass(after: int) -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Program(clock, [hang()], plugins=[schedule.plugin()]) as program:
             agent = await program.host.agents.create("s")
@@ -232,5 +206,41 @@ def test_an_agent_can_be_disposed_of_at_any_pass_and_writes_no_deletes(after: in
             agent = await program.host.agents.resume("s")
             await quiet(agent)
             assert [keys[0][0] for keys in reminders(agent.session.events)] == ["schedule-1", "schedule-2"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("stage", ["before the claim", "after the append"])
+@pytest.mark.parametrize("end", ["kill", "dispose"])
+def test_a_delivery_may_end_while_a_barrier_stands(stored: bool, stage: str, end: str) -> None:
+    async def main(clock: SimulatedClock) -> None:
+        plugins = [schedule.plugin(), time_context()]
+        running = Program(clock, plugins=plugins)
+        await running.host.__aenter__()
+        agent = await running.host.agents.create("s")
+        await ask(agent, "schedule_create", prompt="once", after_seconds=60)
+        await ask(agent, "schedule_create", prompt="often", every_seconds=300)
+        await asyncio.sleep(59.9)
+        if stage == "before the claim":
+            agent.steer("something to write", wake=False)
+        held = running.store.hold_writes(stored=stored)
+        await asyncio.sleep(1)
+        assert held.waiting == 1
+        if end == "kill":
+            running.disk.crash()
+        ending = asyncio.create_task(running.kill() if end == "kill" else running.host.aclose())
+        await passes(10)
+        held.release()
+        await ending
+        async with Program(clock, disk=running.disk, plugins=plugins) as again:
+            agent = await again.host.agents.resume("s")
+            await asyncio.sleep(300)
+            await quiet(agent)
+        require_valid(running.disk.events("s"))
+        assert reminders(running.disk.events("s")) == [
+            [("schedule-1", "2026-12-01T00:01:00.000Z")],
+            [("schedule-2", "2026-12-01T00:05:00.000Z")],
+        ]
 
     run(main)

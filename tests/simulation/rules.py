@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -18,8 +17,9 @@ from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
 from watchbell.log.payloads import Aborted, Interrupted, Reason
+from watchbell.reminders.decision import decide, derive_dispatches
+from watchbell.reminders.deliveries import MissingDispatches
 from watchbell.reminders.records import draft_change
-from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.transactions import Transactions
@@ -61,8 +61,7 @@ _fork_point = _set(SessionHeader, "owned_from", property(lambda self: 0))
 
 
 def _keyed_dispatches(patch: Patch) -> None:
-    plugin_module = importlib.import_module("watchbell.schedule.plugin")
-    patch.setattr(plugin_module.History, "missing", lambda self, inbox: [])
+    patch.setattr(MissingDispatches, "derive", lambda self, state, pending: [])
 
 
 def _who_ended_a_turn(patch: Patch) -> None:

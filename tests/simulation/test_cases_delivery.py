@@ -31,7 +31,7 @@ from watchbell.agent.events import StepPrepare
 from watchbell.context import Context, Plugin
 from watchbell.models.base import ModelRequest
 from watchbell.models.openai._wire import wire_messages
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.testing import (
     MemoryDisk,
     SimulatedClock,

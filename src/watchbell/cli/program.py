@@ -12,7 +12,7 @@ from watchbell.host import Host, time_context
 from watchbell.host.settings import Settings, build_model
 from watchbell.log.messages import PersonSource
 from watchbell.models.base import ChatModel
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.schedule.plugin import plugin
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.zones import ZoneTable

@@ -32,8 +32,9 @@ from watchbell.log.messages import (
 )  # fmt: skip
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
-from watchbell.offline._phrases import Call, Wish, read_now, read_wish
-from watchbell.offline._sentences import HELP, decode_frame, read_list, render_due, render_outcome, tell_list
+from watchbell.offline._hearing import Call, Wish, read_now, read_wish
+from watchbell.offline._speech import HELP, read_list, render_due, render_outcome, tell_list
+from watchbell.reminders.framing import decode_frame
 
 __all__ = ["OfflineModel"]
 

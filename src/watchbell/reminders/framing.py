@@ -9,18 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from watchbell.instants import decode_instant, render_instant
+from watchbell.log.messages import Message, PluginSource
+from watchbell.reminders.decision import Decision, OneShot
 from watchbell.reminders.records import is_schedule_id
-from watchbell.reminders.state import Batch, Decision, OneShot
 
 __all__ = [
     "PLUGIN_NAME",
+    "DueReminder",
+    "Occurrence",
     "ReminderKey",
+    "decode_frame",
     "derive_key",
     "derive_message_id",
     "json_string",
@@ -49,17 +52,32 @@ _BATCH_HEAD = (
 _HIDDEN = re.compile("[\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
-class ReminderKey(msgspec.Struct, frozen=True):
-    """Which occurrences a message presents.
+class Occurrence(msgspec.Struct, frozen=True, rename="camel"):
+    """A reminder's id and the canonical UTC instant of one of its occurrences."""
+
+    id: str
+    occurrence_at: str
+
+
+class ReminderKey(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which occurrences a message presents. The source of our messages holds it.
 
     Attributes:
-        reminders: Schedule id and occurrence (canonical UTC) of each, in the message's order.
+        reminders: The occurrences, in the message's order.
         accepted_at: Canonical UTC instant of a batch's decision; None for a one-shot, and for batches that
             other programs wrote.
     """
 
-    reminders: tuple[tuple[str, str], ...]
+    reminders: tuple[Occurrence, ...]
     accepted_at: str | None = None
+
+
+class DueReminder(msgspec.Struct, frozen=True):
+    """One reminder of a frame: its id, its occurrence (canonical UTC), and what it is about."""
+
+    schedule_id: str
+    occurrence_at: str
+    reminder_prompt: str = ""
 
 
 def json_string(text: str) -> str:
@@ -82,95 +100,95 @@ def render_text(decision: Decision) -> str:
             f"reminder_prompt_json: {json_string(record.prompt)}"
         )
     reminders = ",".join(
-        f'{{"schedule_id":{json_string(record.id)},"occurrence_at":"{render_instant(occurrence_ms)}",'
+        f'{{"schedule_id":{json_string(record.id)},"occurrence_at":"{render_instant(at)}",'
         f'"reminder_prompt":{json_string(record.prompt)}}}'
-        for record, occurrence_ms in decision.items
+        for record, at in decision.items
     )
     return f"{_BATCH_HEAD}\nreminders_json: [{reminders}]"
 
 
 def render_source(decision: Decision) -> dict[str, Any]:
     """Return the `source` of the message that presents a decision; `derive_key` reads it back."""
-    source: dict[str, Any] = {
-        "kind": "plugin",
-        "plugin": PLUGIN_NAME,
-        "retained": True,
-        "reminders": _reminders(decision),
-    }
-    if isinstance(decision, Batch):
-        source["acceptedAt"] = render_instant(decision.accepted_at_ms)
-    return source
+    author = msgspec.to_builtins(PluginSource(PLUGIN_NAME, retained=True))
+    return {**author, **msgspec.to_builtins(_key_of(decision))}
 
 
 def derive_message_id(decision: Decision) -> str:
     """Return the id of the message that presents a decision: the same for the same ids and occurrences."""
-    listed = json.dumps(_reminders(decision), separators=(",", ":"))
+    listed = json.dumps(msgspec.to_builtins(_key_of(decision).reminders), separators=(",", ":"))
     return f"reminder-{hashlib.sha256(listed.encode()).hexdigest()[:32]}"
 
 
-def derive_key(source: Mapping[str, Any], text: str) -> ReminderKey | None:
-    """Return which occurrences a message presents, None when it is not one of Schedule's.
+def decode_frame(text: str) -> tuple[DueReminder, ...] | None:
+    """Return the reminders that a message presents to its reader, from its framing lines.
 
-    Args:
-        source: The message's source. Ours lists the reminders.
-        text: The message's text. Where the source lists none, another program wrote the message and the
-            reminders are read from the framing lines.
+    Returns:
+        The reminders, one at least, in the message's order; None when the text is no frame.
     """
-    if source.get("kind") != "plugin" or source.get("plugin") != PLUGIN_NAME:
-        return None
-    if "reminders" not in source:
-        return _derive_from_text(text)
-    accepted_at = source.get("acceptedAt")
-    if accepted_at is not None and not _is_instant(accepted_at):
-        return None
-    return _derive_from_list(source["reminders"], "id", "occurrenceAt", accepted_at)
-
-
-def _reminders(decision: Decision) -> list[dict[str, str]]:
-    if isinstance(decision, OneShot):
-        return [{"id": decision.record.id, "occurrenceAt": decision.record.scheduled_at}]
-    return [
-        {"id": record.id, "occurrenceAt": render_instant(occurrence_ms)}
-        for record, occurrence_ms in decision.items
-    ]
-
-
-def _derive_from_text(text: str) -> ReminderKey | None:
     # Only U+000A ends a line: the prompt is a JSON string, so it can hold none.
     mark, *lines = text.split("\n")
+    # Of a line that is there twice the first counts.
     fields = dict(line.split(": ", 1) for line in reversed(lines) if ": " in line)
     try:
         if mark == _ONE_SHOT_MARK:
-            reminder = {"id": json.loads(fields["schedule_id_json"]), "at": fields["occurrence_at"]}
-            return _derive_from_list([reminder], "id", "at", None)
-        if mark == _BATCH_MARK:
-            return _derive_from_list(
-                json.loads(fields["reminders_json"]), "schedule_id", "occurrence_at", None
-            )
+            told: object = [
+                {
+                    "schedule_id": json.loads(fields["schedule_id_json"]),
+                    "occurrence_at": fields["occurrence_at"],
+                    "reminder_prompt": json.loads(fields.get("reminder_prompt_json", '""')),
+                }
+            ]
+        elif mark == _BATCH_MARK:
+            told = json.loads(fields["reminders_json"])
+        else:
+            return None
+        reminders = msgspec.convert(told, tuple[DueReminder, ...])
     except (KeyError, ValueError, RecursionError):
-        pass  # Schedule's own mark over lines that it did not write.
-    return None
+        return None  # Schedule's own mark over lines that it did not write.
+    return reminders if _is_sound(_key_in(reminders)) else None
 
 
-def _derive_from_list(value: Any, id_key: str, at_key: str, accepted_at: str | None) -> ReminderKey | None:
-    try:
-        pairs = tuple((reminder[id_key], reminder[at_key]) for reminder in value)
-    except (KeyError, TypeError, IndexError):
+def derive_key(message: Message) -> ReminderKey | None:
+    """Return which occurrences a message presents, None when it is not one of Schedule's.
+
+    The source of our messages lists the reminders. Where it does not, another program wrote the message, and
+    they are read from its framing lines.
+    """
+    origin, source = message.origin, message.source
+    if not isinstance(origin, PluginSource) or origin.plugin != PLUGIN_NAME:
         return None
-    if not pairs or not all(_is_id(schedule_id) and _is_instant(at) for schedule_id, at in pairs):
-        return None
-    return ReminderKey(pairs, accepted_at)
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and is_schedule_id(value)
-
-
-def _is_instant(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
+    if "reminders" not in source:
+        framed = decode_frame(message.complete().text)
+        return None if framed is None else _key_in(framed)
     try:
-        decode_instant(value)
+        key = msgspec.convert(source, ReminderKey)
+    except ValueError:
+        return None
+    return key if _is_sound(key) else None
+
+
+def _key_of(decision: Decision) -> ReminderKey:
+    if isinstance(decision, OneShot):
+        return ReminderKey((Occurrence(decision.record.id, decision.record.scheduled_at),))
+    occurrences = tuple(Occurrence(record.id, render_instant(at)) for record, at in decision.items)
+    return ReminderKey(occurrences, render_instant(decision.accepted_at))
+
+
+def _key_in(frame: tuple[DueReminder, ...]) -> ReminderKey:
+    return ReminderKey(tuple(Occurrence(due.schedule_id, due.occurrence_at) for due in frame))
+
+
+def _is_sound(key: ReminderKey) -> bool:
+    instants = [each.occurrence_at for each in key.reminders]
+    if key.accepted_at is not None:
+        instants.append(key.accepted_at)
+    are_ids = all(is_schedule_id(each.id) for each in key.reminders)
+    return bool(key.reminders) and are_ids and all(map(_is_instant, instants))
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        decode_instant(text)
     except ValueError:
         return False
     return True

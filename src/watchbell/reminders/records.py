@@ -1,25 +1,25 @@
 """Schedule's durable protocol, version 1: records, changes, and their strict reading (contract section 2).
 
-A record or change that exists is valid: its constructor refuses everything that replay would refuse, so
-what is decoded never has to be checked again.
-
-Longer than other modules: the protocol is one document, and stands in one place.
+A record that exists is valid: its constructor refuses everything that replay would refuse.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias, final
 
 import msgspec
 
 from watchbell.errors import ScheduleLogError
-from watchbell.instants import decode_instant
-from watchbell.log.event import Draft, declare_type
+from watchbell.instants import Duration, Instant, decode_instant
+from watchbell.log.codec import decode_row
+from watchbell.log.event import Draft, Event, declare_type
+from watchbell.log.projection import AnyRow, Reader
 from watchbell.log.values import encode_json
 
 __all__ = [
+    "CHANGES",
     "MAX_SAFE_INTEGER",
     "MIN_EVERY_INTERVAL_SECONDS",
     "SCHEDULE_CHANGE",
@@ -31,14 +31,12 @@ __all__ = [
     "Create",
     "CreateLine",
     "Delete",
-    "Delivery",
     "Dispatch",
     "DispatchLine",
-    "Ending",
     "EveryRecord",
     "Record",
+    "UnreadableChange",
     "decode_change",
-    "decode_changes",
     "draft_change",
     "encode_change",
     "is_schedule_id",
@@ -61,6 +59,7 @@ WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 """ECMAScript's white space and line ends, with U+FEFF; `str.strip` alone would take more."""
+
 
 _TRIMMED_ID = "an id is not empty and has no white space around it"
 
@@ -85,8 +84,8 @@ class _Record(
     scheduled_at: str
 
     @property
-    def target_ms(self) -> int:
-        """The target, epoch milliseconds."""
+    def target_ms(self) -> Instant:
+        """The target."""
         return decode_instant(self.scheduled_at)
 
 
@@ -119,9 +118,9 @@ class EveryRecord(_Record, frozen=True, gc=False, tag="every", kw_only=True):
             raise ValueError(f"everySeconds is a safe integer of at least {MIN_EVERY_INTERVAL_SECONDS}")
 
     @property
-    def interval_ms(self) -> int:
-        """The interval, milliseconds."""
-        return self.every_seconds * 1000
+    def interval_ms(self) -> Duration:
+        """The interval."""
+        return Duration(self.every_seconds * 1000)
 
 
 Record: TypeAlias = AfterRecord | AtRecord | EveryRecord
@@ -152,91 +151,118 @@ class Create(_Change, frozen=True, gc=False, tag="create"):
         return self.schedule.id
 
 
-class Ending(_Change, frozen=True, gc=False):
-    """The shape of what names an active reminder. As read from a row it is checked when it is applied."""
+class Delete(_Change, frozen=True, gc=False, tag="delete"):
+    """An active reminder ends undelivered."""
 
     id: str
 
 
-class Delete(Ending, frozen=True, gc=False, tag="delete"):
-    """An active reminder ends undelivered."""
-
-    def __post_init__(self) -> None:
-        _require_id(self.id)
-
-
-class Delivery(Ending, frozen=True, gc=False):
-    """The shape of a dispatch. As read from a row it is checked when it is applied.
+class Dispatch(_Change, frozen=True, gc=False, tag="dispatch"):
+    """An active reminder was delivered.
 
     Attributes:
+        id: The reminder.
         accepted_at: Canonical UTC instant of the decision, for a repeating reminder; None for a one-shot.
     """
 
+    id: str
     accepted_at: str | None = None
-
-
-class Dispatch(Delivery, frozen=True, gc=False, tag="dispatch"):
-    """An active reminder was delivered."""
-
-    def __post_init__(self) -> None:
-        _require_id(self.id)
-        if self.accepted_at is not None:
-            decode_instant(self.accepted_at)
 
 
 Change: TypeAlias = Create | Delete | Dispatch
 
-_decoder = msgspec.json.Decoder(Change)
 
-
-# As they stand in a log: there the version is never left out, and an absent key is not null.
+# Changes as rows hold them: there the version is never left out, and an absent key is not null.
 class CreateLine(Create, frozen=True, gc=False, tag="create", kw_only=True):
     """A row's `Create`."""
 
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
-class _DeleteLine(Ending, frozen=True, gc=False, tag="delete", kw_only=True):
+class _DeleteLine(Delete, frozen=True, gc=False, tag="delete", kw_only=True):
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
-class DispatchLine(Delivery, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
-    """A row's `Dispatch`; its id and instant are checked when it is applied."""
+class DispatchLine(Dispatch, frozen=True, gc=False, tag="dispatch", kw_only=True, omit_defaults=True):
+    """A row's `Dispatch`."""
 
     version: Literal[1]  # pyright: ignore[reportGeneralTypeIssues] - keyword only: it needs no default
 
 
-class ChangeRow(
-    msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type", tag=SCHEDULE_CHANGE
-):
-    """A row of a log that holds a change."""
+class ChangeRow(AnyRow, frozen=True, gc=False):
+    """A row of a log that holds a change.
 
-    seq: int
+    Attributes:
+        seq: The event's seq.
+        time: When it was appended, epoch milliseconds.
+        data: The change. What names an active reminder may name anything yet: `apply` refuses what is not
+            active.
+    """
+
     time: int
+    data: Change
+
+
+class _ChangeLine(
+    ChangeRow, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type", tag=SCHEDULE_CHANGE
+):
     data: CreateLine | _DeleteLine | DispatchLine
 
 
-_decode_rows = msgspec.json.Decoder(ChangeRow).decode_lines
-_encode_rows = msgspec.json.Encoder().encode_lines
+@final
+class UnreadableChange(AnyRow, frozen=True, gc=False):
+    """A row whose payload is no change of version 1.
+
+    Attributes:
+        seq: The event's seq.
+        reason: What is wrong with it, in one clause.
+    """
+
+    reason: str
 
 
-def render_record(record: Record) -> dict[str, Any]:
+_decoder = msgspec.json.Decoder(Change)
+_line_decoder = msgspec.json.Decoder(_ChangeLine)
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+class _ChangeReader(Reader[ChangeRow | UnreadableChange]):
+    """Reads rows of `schedule/change`, each as strictly as `decode_change` reads a payload."""
+
+    def decode(self, lines: bytes) -> Iterator[Sequence[ChangeRow | UnreadableChange]]:
+        """Decode whole rows, each with its line end: many at a time, or one by one when some are unusual."""
+        try:
+            rows = _line_decoder.decode_lines(lines)
+        except (ValueError, RecursionError):
+            rows = None
+        # The structs do not see a repeated key, a null for an absent one, white space or an escape. Encoding
+        # again drops each of these and adds nothing, so that as many bytes mean that there was none.
+        if rows is not None and len(_encode_lines(rows)) == len(lines):
+            yield rows
+        else:
+            yield [_decode_row(line) for line in lines[:-1].split(b"\n")]
+
+
+CHANGES: Reader[ChangeRow | UnreadableChange] = _ChangeReader(
+    frozenset({SCHEDULE_CHANGE}), msgspec.json.Decoder[ChangeRow | UnreadableChange](_ChangeLine)
+)
+"""Reads the rows of Schedule's changes."""
+
+
+def render_record(record: Record) -> dict[str, str | int]:
     """Return a record as JSON data, with the keys of the protocol in their order."""
+    head: dict[str, str | int] = {"id": record.id}
     match record:
         case AfterRecord():
-            rule = {"afterSeconds": record.after_seconds}
-            kind = "after"
+            rule = {"kind": "after", "prompt": record.prompt, "afterSeconds": record.after_seconds}
         case AtRecord():
-            rule = {}
-            kind = "at"
+            rule = {"kind": "at", "prompt": record.prompt}
         case EveryRecord():
-            rule = {"everySeconds": record.every_seconds}
-            kind = "every"
-    head = {"id": record.id, "kind": kind, "prompt": record.prompt}
+            rule = {"kind": "every", "prompt": record.prompt, "everySeconds": record.every_seconds}
     return {**head, **rule, "scheduledAt": record.scheduled_at}
 
 
-def render_change(change: Change) -> dict[str, Any]:
+def render_change(change: Change) -> dict[str, object]:
     """Return a change as JSON data, with the keys of the protocol in their order."""
     match change:
         case Create():
@@ -275,34 +301,35 @@ def decode_change(raw: bytes | msgspec.Raw, seq: int | None = None) -> Change:
     """
     text = bytes(raw)
     try:
-        change = _decoder.decode(text)
-        if encode_change(change) == text:
-            return change
-    except msgspec.ValidationError as error:
-        raise ScheduleLogError(f"not a change of version 1: {_first_line(error)}", seq=seq) from error
-    except (ValueError, RecursionError):
-        pass  # Not what we write: damaged, or written by a program with other habits.
-    try:
-        return _decode_slowly(text)
+        change = _decode_plainly(text) or _decode_slowly(text)
+        if not is_schedule_id(change.id):
+            raise ValueError(_TRIMMED_ID)
+        if isinstance(change, Dispatch) and change.accepted_at is not None:
+            decode_instant(change.accepted_at)
     except (ValueError, RecursionError) as error:
-        raise ScheduleLogError(f"not a change of version 1: {_first_line(error)}", seq=seq) from error
+        reason = str(error).partition("\n")[0]
+        raise ScheduleLogError(f"not a change of version 1: {reason}", seq=seq) from error
+    return change
 
 
-def decode_changes(lines: bytes) -> Sequence[ChangeRow] | None:
-    """Read rows of `schedule/change` events, many at a time, each as strictly as `decode_change` reads one.
-
-    Each has its line end.
-    What names an active reminder is checked when it is applied: an id that is not active is refused there.
-
-    Returns:
-        The rows; None when they have to be read one by one, to say what is wrong or because they are unusual.
-    """
+def _decode_row(line: bytes) -> ChangeRow | UnreadableChange:
+    event = decode_row(line)
+    assert isinstance(event, Event)  # noqa: S101 - only chunks of an answer are packed
     try:
-        rows = _decode_rows(lines)
+        return ChangeRow(event.seq, event.time, decode_change(event.raw))
+    except ScheduleLogError as error:
+        return UnreadableChange(event.seq, error.reason)
+
+
+def _decode_plainly(text: bytes) -> Change | None:
+    """Read a change that is written as we write it; None when its writer has other habits, or none."""
+    try:
+        change = _decoder.decode(text)
+    except msgspec.ValidationError:
+        raise
     except (ValueError, RecursionError):
         return None
-    # What was decoded can only be shorter: by a repeated key, a null, white space or an escape.
-    return rows if len(_encode_rows(rows)) == len(lines) else None
+    return change if encode_change(change) == text else None
 
 
 def _decode_slowly(text: bytes) -> Change:
@@ -321,7 +348,7 @@ def _decode_slowly(text: bytes) -> Change:
     return change
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     data = dict(pairs)
     if len(data) != len(pairs):
         raise ValueError("a key is repeated")
@@ -339,18 +366,9 @@ def _no_number(text: str) -> object:
     raise ValueError(f"{text[:20]} is not an integer")
 
 
-def _require_id(schedule_id: str) -> None:
-    if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
-        raise ValueError(_TRIMMED_ID)
-
-
 def _check_record(schedule_id: str, prompt: str, scheduled_at: str) -> None:
     if not prompt or prompt.strip(WHITE_SPACE) != prompt:
         raise ValueError("a prompt is trimmed and not blank")
     if not schedule_id or schedule_id.strip(WHITE_SPACE) != schedule_id:
         raise ValueError(_TRIMMED_ID)
     decode_instant(scheduled_at)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

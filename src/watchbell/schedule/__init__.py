@@ -6,8 +6,8 @@ all, so that the functions' names stand whatever anybody imports later; nothing 
 
 from __future__ import annotations
 
-from watchbell.reminders.receipts import schedule_reminder_presentation
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
+from watchbell.reminders.deliveries import schedule_reminder_presentation
 from watchbell.schedule.invariant import invariant
 from watchbell.schedule.plugin import plugin
 

@@ -6,22 +6,21 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from watchbell.backoff import pause_seconds
 from watchbell.errors import ScheduleLogError
+from watchbell.instants import Instant
 from watchbell.log.messages import Message, TextBlock
+from watchbell.reminders.decision import decide, derive_dispatches
 from watchbell.reminders.framing import derive_message_id, render_source, render_text
 from watchbell.reminders.records import draft_change
-from watchbell.reminders.state import decide, derive_dispatches
 
 if TYPE_CHECKING:
     from watchbell.agent.agent import Agent
     from watchbell.clock import Clock, Timer
-    from watchbell.reminders.state import Decision
+    from watchbell.reminders.decision import Decision
     from watchbell.schedule.transactions import Transactions
 
-__all__ = ["RETRY_SECONDS", "Owner"]
-
-RETRY_SECONDS = (1, 60)
-"""Pause after a delivery that could not be built or appended: the first, and the longest after doubling."""
+__all__ = ["Owner"]
 
 _logger = logging.getLogger("watchbell.schedule")
 
@@ -44,7 +43,7 @@ class Owner:
         self._looked_until = -1
         self._look: asyncio.Handle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._pause_seconds = RETRY_SECONDS[0]
+        self._failures = 0  # deliveries that could not be built or appended, in a row
         self._asked = False
         self._claiming = False
         self._closed = False
@@ -70,7 +69,7 @@ class Owner:
     def _waits_rightly(self) -> bool:
         """Whether the timer waits for the earliest target of the log as it is now."""
         timer = self._timer
-        if timer is None or not timer.is_pending or timer.target_ms <= self._clock.now_ms():
+        if timer is None or not timer.is_pending or timer.target_ms <= self._now():
             return False
         return self._transactions.state.watermark == self._looked_until == len(self._agent.session.events)
 
@@ -100,8 +99,8 @@ class Owner:
             self._task = None
 
     def _try_again_later(self) -> None:
-        self._arm_again(self._clock.now_ms() + self._pause_seconds * 1000)
-        self._pause_seconds = min(self._pause_seconds * 2, RETRY_SECONDS[1])
+        self._failures += 1
+        self._arm_again(Instant(self._now() + round(pause_seconds(self._failures) * 1000)))
 
     def _is_due(self) -> bool:
         """Whether a target has passed; when none has, have the timer wait for the earliest."""
@@ -114,7 +113,7 @@ class Owner:
             return False
         self._looked_until = self._transactions.state.watermark
         earliest = self._transactions.state.earliest()
-        if earliest is not None and earliest <= self._clock.now_ms():
+        if earliest is not None and earliest <= self._now():
             self._disarm()
             return True
         timer = self._timer
@@ -133,7 +132,7 @@ class Owner:
                 return False
             if not self._claim_and_append():
                 return False
-            self._pause_seconds = RETRY_SECONDS[0]
+            self._failures = 0
             # Failing here leaves the dispatch, with its message, to the next ordinary flush.
             await self._transactions.barrier()
             return True
@@ -146,7 +145,7 @@ class Owner:
         self._claiming = True
         try:
             self._transactions.state.advance(self._agent.session.events)
-            decision = decide(self._transactions.state, self._clock.now_ms())
+            decision = decide(self._transactions.state, self._now())
             if decision is not None:
                 self._append(decision)
             return True
@@ -162,12 +161,15 @@ class Owner:
         dispatches = [draft_change(change) for change in derive_dispatches(decision)]
         self._agent.followup(message, also=dispatches)
 
-    def _arm_again(self, retry_ms: int | None = None) -> None:
-        """After a failure, ask again at the next target, or at `retry_ms` if that is earlier."""
+    def _now(self) -> Instant:
+        return Instant(self._clock.now_ms())
+
+    def _arm_again(self, retry: Instant | None = None) -> None:
+        """After a failure, ask again at the next target, or at `retry` if that is earlier."""
         self._disarm()
         self._looked_until = -1
-        next_ms = self._transactions.state.earliest_after(self._clock.now_ms())
-        instants = [instant for instant in (retry_ms, next_ms) if instant is not None]
+        following = self._transactions.state.earliest_after(self._now())
+        instants = [instant for instant in (retry, following) if instant is not None]
         if instants and not self._closed:
             self._timer = self._clock.call_at(min(instants), self.request)
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from watchbell.agent.events import AgentDisposed, AgentIdle
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
+from watchbell.reminders.arguments import Limits
+from watchbell.reminders.deliveries import MissingDispatches
 from watchbell.reminders.framing import PLUGIN_NAME
 from watchbell.reminders.records import draft_change
-from watchbell.reminders.recovery import MissingDispatches
-from watchbell.reminders.rules import Limits, ZoneLookup
 from watchbell.reminders.state import ScheduleState
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.tools import catalog_tools, schedule_tools
 from watchbell.schedule.transactions import Transactions
-from watchbell.sessions.session import SLICE_EVENTS
 from watchbell.zones import ZoneTable
 
 if TYPE_CHECKING:
@@ -30,12 +28,18 @@ if TYPE_CHECKING:
     from watchbell.clock import Clock
     from watchbell.context import Context
     from watchbell.listeners import Subscription
+    from watchbell.log.eventlog import EventLog
     from watchbell.reminders.records import Dispatch
+    from watchbell.reminders.times import ZoneLookup
     from watchbell.sessions.session import Session
 
 __all__ = ["SchedulePlugin", "plugin"]
 
 _logger = logging.getLogger("watchbell.schedule")
+_NO_REMINDERS = (
+    "session %s has no reminders, and those that it had are not delivered: %s, or load Schedule only once; "
+    "then open the session again"
+)
 
 
 def plugin(*, limits: Limits | None = None, zones: ZoneLookup | None = None) -> SchedulePlugin:
@@ -66,23 +70,21 @@ class SchedulePlugin:
         async def prepare(session: Session) -> Begin | None:
             if session.header.delegation_depth > 0:
                 return None
-            history = History(session)
-            await history.prepare()
-            return partial(attach, history)
+            owned_from = session.header.owned_from
+            state, missing = ScheduleState(owned_from), MissingDispatches(owned_from)
+            # What cannot be read keeps the reminders away, and not the session: `attach` meets it again.
+            with suppress(ScheduleLogError, CorruptLogError):
+                await session.fold(state, missing)
+            return partial(attach, state, missing)
 
-        def attach(history: History, agent: Agent, inbox: Inbox) -> None:
+        def attach(state: ScheduleState, missing: MissingDispatches, agent: Agent, inbox: Inbox) -> None:
             if stop.is_over:
                 return
-            missing = history.missing(inbox)
+            dispatches = _complete(agent.session.events, state, missing, inbox)
             try:
-                attached[agent] = Attachment(agent, history.state, missing, self._limits, self._zones)
+                attached[agent] = Attachment(agent, state, dispatches, self._limits, self._zones)
             except ToolConflictError as error:
-                _logger.error(
-                    "session %s has no reminders, and those that it had are not delivered: %s, or load "
-                    "Schedule only once; then open the session again",
-                    agent.id,
-                    error,
-                )
+                _logger.error(_NO_REMINDERS, agent.id, error)
 
         def on_idle(event: AgentIdle) -> None:
             if event.agent in attached:
@@ -103,44 +105,19 @@ class SchedulePlugin:
             forget()
 
 
-class History:
-    """What a session's log says of its reminders when its agent comes to be.
+def _complete(
+    log: EventLog, state: ScheduleState, missing: MissingDispatches, inbox: Inbox
+) -> list[Dispatch]:
+    """Return the dispatches that a crash tore off their messages.
 
-    Attributes:
-        state: The fold of the log.
+    Raises:
+        CorruptLogError: A message cannot be read.
     """
-
-    def __init__(self, session: Session) -> None:
-        self.state = ScheduleState(session.header.owned_from)
-        self._session = session
-        self._missing = MissingDispatches(self.state, session.header.owned_from)
-
-    async def prepare(self) -> None:
-        """Read what is there, in slices; what follows is read in `missing`."""
-        log = self._session.events
-        try:
-            for number, stop in enumerate(log.slices(0, SLICE_EVENTS)):
-                if number:
-                    await asyncio.sleep(0)
-                self.state.advance(log, stop)
-                self._missing.survey(log, stop)
-            for start, stop in self._missing.take_spots():
-                await asyncio.sleep(0)
-                self._missing.look(log, start, stop)
-        except ScheduleLogError:
-            pass  # it comes again whenever the state is asked
-        except CorruptLogError:
-            # A message that cannot be read keeps the reminders away, but not the session: `missing` meets it.
-            self._missing = MissingDispatches(self.state, self._session.header.owned_from)
-
-    def missing(self, inbox: Inbox) -> list[Dispatch]:
-        """Return the dispatches that a crash tore off their messages; none of an invalid history."""
-        try:
-            self.state.advance(self._session.events)
-        except ScheduleLogError:
-            return []  # the tools say so; the owner stays silent
-        pending = (*inbox.next_turn, *inbox.next_step)
-        return self._missing.advance(self._session.events).derive(pending)
+    try:
+        state.advance(log)
+    except ScheduleLogError:
+        return []  # the tools say so; the owner stays silent
+    return missing.advance(log).derive(state, (*inbox.next_turn, *inbox.next_step))
 
 
 class Attachment:
@@ -150,14 +127,14 @@ class Attachment:
         self,
         agent: Agent,
         state: ScheduleState,
-        missing: Sequence[Dispatch],
+        dispatches: Sequence[Dispatch],
         limits: Limits,
         zones: ZoneLookup,
     ) -> None:
         clock: Clock = agent.ctx.clock
         self._transactions = Transactions(agent.session, agent.ctx.sessions, clock, limits, state)
         # Before the driver may begin a turn.
-        agent.session.append_batch([draft_change(change) for change in missing])
+        agent.session.append_batch([draft_change(change) for change in dispatches])
         tools = schedule_tools(self._transactions, zones, limits, agent=agent)
         self._withdraw = agent.tools.register_all(tools, agent.ctx)
         self.owner = Owner(agent, self._transactions, clock)

@@ -7,24 +7,24 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from watchbell.errors import ToolAbortedError
-from watchbell.reminders.rules import (
+from watchbell.reminders.arguments import (
+    CreateArguments,
+    DeleteArguments,
     Limits,
-    RefusedError,
-    ZoneLookup,
+    ListArguments,
     decode_create,
     decode_delete,
     decode_list,
 )
-from watchbell.reminders.shapes import (
+from watchbell.reminders.views import (
     AfterView,
+    Answer,
     AtView,
-    CreateArguments,
-    DeleteArguments,
     Deletion,
     EveryView,
     Failure,
-    ListArguments,
-    error_value,
+    RefusedError,
+    render_answer,
 )
 from watchbell.tools.definition import Tool
 from watchbell.tools.schema import derive_schema
@@ -32,6 +32,7 @@ from watchbell.tools.schema import derive_schema
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from watchbell.reminders.times import ZoneLookup
     from watchbell.schedule.transactions import Transactions
     from watchbell.tools.definition import Run, ToolExecution
 
@@ -68,14 +69,14 @@ def schedule_tools(
         agent: The only agent that may run them; anybody may when None.
     """
 
-    async def create(execution: ToolExecution, text: str) -> Any:
+    async def create(execution: ToolExecution, text: str) -> Answer:
         return await transactions.create(decode_create(text, zones, limits), execution.signal)
 
-    async def list_(execution: ToolExecution, text: str) -> Any:
+    async def list_(execution: ToolExecution, text: str) -> Answer:
         decode_list(text)
         return await transactions.list(execution.signal)
 
-    async def delete(execution: ToolExecution, text: str) -> Any:
+    async def delete(execution: ToolExecution, text: str) -> Answer:
         return await transactions.delete(decode_delete(text), execution.signal)
 
     return _define(_answering(create, agent), _answering(list_, agent), _answering(delete, agent))
@@ -84,38 +85,23 @@ def schedule_tools(
 def catalog_tools() -> tuple[Tool, Tool, Tool]:
     """Return the three tools as definitions without a session; a call of one answers `internal_error`."""
 
-    async def refuse(execution: ToolExecution, text: str) -> Any:
-        return error_value("internal_error", "This tool belongs to no session.")
+    async def refuse(execution: ToolExecution, text: str) -> Answer:
+        return Failure("internal_error", "This tool belongs to no session.")
 
-    return _define(refuse, refuse, refuse)
+    run = _answering(refuse, None)
+    return _define(run, run, run)
 
 
 def _define(create: Run, list_: Run, delete: Run) -> tuple[Tool, Tool, Tool]:
     create_name, list_name, delete_name = TOOL_NAMES
-    view = {"anyOf": [_schema(shape) for shape in (AfterView, AtView, EveryView)]}
-    failure = _schema(Failure)
+    views, failure = [_schema(shape) for shape in (AfterView, AtView, EveryView)], _schema(Failure)
+    created = {"anyOf": [*views, failure]}
+    listed = {"anyOf": [{"type": "array", "items": {"anyOf": views}}, failure]}
+    deleted = {"anyOf": [_schema(Deletion), failure]}
     return (
-        Tool(
-            create_name,
-            _CREATE,
-            _schema(CreateArguments),
-            {"anyOf": [*view["anyOf"], failure]},
-            create,
-        ),
-        Tool(
-            list_name,
-            _LIST,
-            _schema(ListArguments),
-            {"anyOf": [{"type": "array", "items": view}, failure]},
-            list_,
-        ),
-        Tool(
-            delete_name,
-            _DELETE,
-            _schema(DeleteArguments),
-            {"anyOf": [_schema(Deletion), failure]},
-            delete,
-        ),
+        Tool(create_name, _CREATE, _schema(CreateArguments), created, create),
+        Tool(list_name, _LIST, _schema(ListArguments), listed, list_),
+        Tool(delete_name, _DELETE, _schema(DeleteArguments), deleted, delete),
     )
 
 
@@ -124,22 +110,23 @@ def _schema(shape: type) -> dict[str, Any]:
     return derive_schema("schedule", shape, docstrings=False)
 
 
-def _answering(
-    run: Callable[[ToolExecution, str], Awaitable[Any]], agent: object | None
-) -> Callable[[ToolExecution, str], Awaitable[Any]]:
-    """Turn refusals into values, and keep every agent but the tools' own out."""
+def _answering(run: Callable[[ToolExecution, str], Awaitable[Answer]], agent: object | None) -> Run:
+    """Return `run` as a tool has it: with JSON for an answer, refusals too, and for its own agent alone."""
 
-    async def answer(execution: ToolExecution, text: str) -> Any:
+    async def answer(execution: ToolExecution, text: str) -> Answer:
         if agent is not None and execution.agent is not agent:
-            return error_value("internal_error", "This tool belongs to another agent's session.")
+            return Failure("internal_error", "This tool belongs to another agent's session.")
         try:
             return await run(execution, text)
         except RefusedError as refusal:
-            return error_value(refusal.code, refusal.message)
+            return Failure(refusal.code, refusal.message)
         except ToolAbortedError:
             raise
         except Exception:
             _logger.exception("call %s failed", execution.call_id)
-            return error_value("internal_error", "The call failed inside the program; tell the user.")
+            return Failure("internal_error", "The call failed inside the program; tell the user.")
 
-    return answer
+    async def render(execution: ToolExecution, text: str) -> Any:
+        return render_answer(await answer(execution, text))
+
+    return render

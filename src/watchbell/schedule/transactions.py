@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
+from msgspec import UNSET, UnsetType
 
 from watchbell.errors import ScheduleLogError, ToolAbortedError
-from watchbell.reminders.records import Change, Create, Delete, draft_change
-from watchbell.reminders.rules import CreateRequest, Limits, RefusedError, require_room, resolve
-from watchbell.reminders.shapes import Deletion, Operation, error_value
-from watchbell.reminders.state import ScheduleState, render_view
+from watchbell.instants import Instant
+from watchbell.reminders.arguments import Limits, require_room
+from watchbell.reminders.records import Create, Delete, draft_change
+from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.times import CreateRequest, resolve
+from watchbell.reminders.views import Deletion, Failure, Operation, RefusedError, View, derive_view
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -25,25 +27,19 @@ if TYPE_CHECKING:
     from watchbell.clock import Clock
     from watchbell.sessions.live import Sessions
     from watchbell.sessions.session import Session
+    from watchbell.tools.definition import AbortSignal
 
-__all__ = ["Cancellable", "Transactions"]
+__all__ = ["Transactions"]
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("watchbell.schedule")
-
-
-class Cancellable(Protocol):
-    """Says whether a call is still wanted."""
-
-    @property
-    def aborted(self) -> bool:
-        """Whether it is not."""
-        ...
 
 
 class _Call:
     """A call in the queue; abandoned when whoever made it was cancelled."""
 
-    def __init__(self, signal: Cancellable) -> None:
+    def __init__(self, signal: AbortSignal) -> None:
         self._signal = signal
         self.abandoned = False
 
@@ -55,7 +51,7 @@ class _Call:
 class Transactions:
     """The Schedule state of one live session and the only way to change it.
 
-    Every method returns the canonical value of its tool; errors are values too.
+    A create, list or delete returns what its tool answers; errors are values too.
 
     Args:
         session: The session.
@@ -80,44 +76,56 @@ class Transactions:
         self._clock = clock
         self._limits = limits
         self._slot = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def create(self, request: CreateRequest, signal: Cancellable) -> Any:
-        """Create a reminder; the value is its view, or an error."""
+    async def create(self, request: CreateRequest, signal: AbortSignal) -> View | Failure:
+        """Create a reminder and return its view."""
 
-        def plan() -> tuple[Change, Callable[[], Any]]:
-            record = resolve(request, self.state.next_id(), self._clock.now_ms())
+        async def transaction(call: _Call) -> View | Failure:
+            if not await self.preflight():
+                return _uncertain("create")
+            self.state.advance(self._session.events)
+            call.require_wanted()
+            record = resolve(request, self.state.next_id(), self._now())
             require_room(len(self.state), self._limits)
-            return Create(schedule=record), lambda: render_view(record, self._clock.now_ms())
+            self._session.append_batch([draft_change(Create(record))])
+            if not await self.barrier():
+                return _uncertain("create", record.id)
+            self._announce()
+            return derive_view(record, self._now())
 
-        return await self._enqueue("create", lambda call: self._change("create", call, plan), signal)
+        return await self._enqueue(transaction, signal)
 
-    async def delete(self, schedule_id: str, signal: Cancellable) -> Any:
-        """End an active reminder; the value says whether there was one, or is an error."""
+    async def list(self, signal: AbortSignal) -> tuple[View, ...] | Failure:
+        """Return the views of every active reminder, in create order."""
 
-        def plan() -> tuple[Change | None, Callable[[], Any]]:
-            if self.state.find(schedule_id) is None:
-                missing = Deletion(schedule_id, deleted=False, code="schedule_not_found")
-                return None, lambda: msgspec.to_builtins(missing)
-            deletion = Deletion(schedule_id, deleted=True)
-            return Delete(id=schedule_id), lambda: msgspec.to_builtins(deletion)
-
-        return await self._enqueue(
-            "delete", lambda call: self._change("delete", call, plan, schedule_id), signal, schedule_id
-        )
-
-    async def list(self, signal: Cancellable) -> Any:
-        """Return the views of every active reminder in create order, or an error."""
-
-        async def views(_: _Call) -> Any:
+        async def transaction(_: _Call) -> tuple[View, ...] | Failure:
             if not await self.preflight():
                 return _uncertain("list")
             self.state.advance(self._session.events)
-            now_ms = self._clock.now_ms()
-            return [render_view(record, now_ms) for record in self.state.records]
+            now = self._now()
+            return tuple(derive_view(record, now) for record in self.state.records)
 
-        return await self._enqueue("list", views, signal)
+        return await self._enqueue(transaction, signal)
+
+    async def delete(self, schedule_id: str, signal: AbortSignal) -> Deletion | Failure:
+        """End an active reminder, and say whether there was one."""
+
+        async def transaction(call: _Call) -> Deletion | Failure:
+            if not await self.preflight():
+                return _uncertain("delete", schedule_id)
+            self.state.advance(self._session.events)
+            call.require_wanted()
+            if self.state.find(schedule_id) is None:
+                return Deletion(schedule_id, deleted=False, code="schedule_not_found")
+            self._session.append_batch([draft_change(Delete(schedule_id))])
+            if not await self.barrier():
+                return _uncertain("delete", schedule_id)
+            self._announce()
+            return Deletion(schedule_id, deleted=True)
+
+        return await self._enqueue(transaction, signal)
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None]:
@@ -146,25 +154,27 @@ class Transactions:
         if self._running:
             await asyncio.wait(self._running)
 
+    def _now(self) -> Instant:
+        return Instant(self._clock.now_ms())
+
     async def _enqueue(
-        self,
-        operation: Operation,
-        body: Callable[[_Call], Coroutine[Any, Any, Any]],
-        signal: Cancellable,
-        schedule_id: str | msgspec.UnsetType = msgspec.UNSET,
-    ) -> Any:
-        """Queue a transaction and return its value.
+        self, transaction: Callable[[_Call], Coroutine[Any, Any, T]], signal: AbortSignal
+    ) -> T | Failure:
+        """Queue a transaction and return what it answers.
 
         While it is queued, cancelling the caller takes it out. From then on it runs in a task of its own: it
         stops before its append when it is no longer wanted, and is carried to its barrier once appended.
+
+        Raises:
+            ToolAbortedError: The call was cancelled, or the agent ended, before anything was appended.
         """
         await self._slot.acquire()
         if self._closed:
             self._slot.release()
             raise ToolAbortedError("the agent, or its reminders, ended before the call's turn came")
         call = _Call(signal)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(operation, body(call), answer))
+        answer: asyncio.Future[T | Failure] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._run(transaction(call), answer))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
@@ -173,12 +183,10 @@ class Transactions:
             call.abandoned = True
             raise
 
-    async def _run(
-        self, operation: Operation, body: Coroutine[Any, Any, Any], answer: asyncio.Future[Any]
-    ) -> None:
+    async def _run(self, transaction: Coroutine[Any, Any, T], answer: asyncio.Future[T | Failure]) -> None:
         """Run a transaction to its end, and answer whoever still waits for it."""
         try:
-            value = await self._guarded(operation, body)
+            value = await self._guarded(transaction)
         except ToolAbortedError as error:
             if not answer.done():
                 answer.set_exception(error)
@@ -191,45 +199,22 @@ class Transactions:
         finally:
             self._slot.release()
 
-    async def _guarded(self, operation: Operation, body: Coroutine[Any, Any, Any]) -> Any:
+    async def _guarded(self, transaction: Coroutine[Any, Any, T]) -> T | Failure:
         try:
-            return await body
+            return await transaction
         except RefusedError as refusal:
-            return error_value(refusal.code, refusal.message)
+            return Failure(refusal.code, refusal.message)
         except ScheduleLogError:
-            return error_value(
+            return Failure(
                 "corrupt_schedule_log",
-                "The reminders of this session cannot be read: its schedule history is invalid. "
-                "Tell the user; "
-                "the conversation can go on, but no reminder of this session is delivered.",
+                "The reminders of this session cannot be read: its schedule history is invalid. Tell the "
+                "user; the conversation can go on, but no reminder of this session is delivered.",
             )
         except ToolAbortedError:
             raise
         except Exception:
-            _logger.exception("session %s: schedule %s failed", self._session.id, operation)
-            return error_value(
-                "internal_error", "The call failed inside the program; it may be tried once more."
-            )
-
-    async def _change(
-        self,
-        operation: Operation,
-        call: _Call,
-        plan: Callable[[], tuple[Change | None, Callable[[], Any]]],
-        schedule_id: str | msgspec.UnsetType = msgspec.UNSET,
-    ) -> Any:
-        if not await self.preflight():
-            return _uncertain(operation, schedule_id)
-        self.state.advance(self._session.events)
-        call.require_wanted()
-        change, value = plan()
-        if change is None:
-            return value()
-        self._session.append_batch([draft_change(change)])
-        if not await self.barrier():
-            return _uncertain(operation, change.id)
-        self._announce()
-        return value()
+            _logger.exception("session %s: a call about its reminders failed", self._session.id)
+            return Failure("internal_error", "The call failed inside the program; it may be tried once more.")
 
     def _announce(self) -> None:
         try:
@@ -238,8 +223,8 @@ class Transactions:
             _logger.exception("session %s: an observer of durable changes failed", self._session.id)
 
 
-def _uncertain(operation: Operation, schedule_id: str | msgspec.UnsetType = msgspec.UNSET) -> dict[str, Any]:
-    return error_value(
+def _uncertain(operation: Operation, schedule_id: str | UnsetType = UNSET) -> Failure:
+    return Failure(
         "persistence_uncertain",
         f"The storage did not confirm that everything is saved, so whether this {operation} took effect is "
         "not known. Call schedule_list in a moment to see.",

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from watchbell.clock import RECHECK_SECONDS, WallClock
-from watchbell.instants import render_instant
+from watchbell.instants import Instant, render_instant
 
 __all__ = ["DEFAULT_START", "SimulatedClock"]
 
@@ -67,7 +67,7 @@ class SimulatedClock(WallClock):
 
     def iso(self) -> str:
         """Read the wall clock as canonical UTC, such as `2026-12-01T00:00:00.000Z`."""
-        return render_instant(self.now_ms())
+        return render_instant(Instant(self.now_ms()))
 
     def _read_wall(self) -> int:
         return self._wall_start + round((self._read_monotonic() - self._rate_since) * 1000 * self._rate)

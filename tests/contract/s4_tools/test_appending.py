@@ -13,7 +13,7 @@ import pytest
 from tests.contract.live import Gate, Live, live
 from tests.program import Program, operations, passes, run
 from watchbell.clock import Clock
-from watchbell.reminders.rules import Limits, decode_create
+from watchbell.reminders.arguments import Limits, decode_create
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.session import Session
 from watchbell.testing import SimulatedClock
@@ -61,7 +61,7 @@ def test_create_samples_the_clock_once_after_the_first_barrier() -> None:
 
     readings, view = run(main)
     assert readings == [0, 1]
-    assert view["scheduledAt"] == "2026-12-01T00:11:00.000Z"
+    assert view.scheduled_at == "2026-12-01T00:11:00.000Z"
 
 
 def test_create_counts_from_the_instant_of_its_append() -> None:

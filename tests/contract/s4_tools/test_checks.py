@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.contract.world import SESSION, T0, World, answer_of, create_row, later, told
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 from watchbell.testing import FaultyPersistence
 
 SELECTOR, PROMPT, RULE, ZONE = "invalid_selector", "invalid_prompt", "invalid_rule", "invalid_time_zone"

@@ -27,18 +27,9 @@ from tests.contract.world import (
     run_watchbell,
     told,
 )  # fmt: skip
+from watchbell.reminders.arguments import CreateArguments, DeleteArguments, ListArguments
 from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord
-from watchbell.reminders.shapes import (  # fmt: skip
-    AfterView,
-    AtView,
-    CreateArguments,
-    DeleteArguments,
-    Deletion,
-    ErrorCode,
-    EveryView,
-    Failure,
-    ListArguments,
-)
+from watchbell.reminders.views import AfterView, AtView, Deletion, ErrorCode, EveryView, Failure
 from watchbell.schedule.tools import catalog_tools
 from watchbell.testing import FaultyPersistence, call
 

@@ -13,7 +13,8 @@ import pytest
 from tests.contract.live import Gate, Live, live
 from tests.program import Program, operations, quiet, run
 from watchbell.log.header import SessionHeader
-from watchbell.reminders.rules import CreateRequest, Limits, decode_create
+from watchbell.reminders.arguments import Limits, decode_create
+from watchbell.reminders.times import CreateRequest
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.session import Session
 from watchbell.testing import SimulatedClock, call
@@ -210,7 +211,7 @@ def test_a_barrier_that_nobody_acknowledges_is_none() -> None:
                 await transactions.delete("a", AbortSignal()),
             ]
 
-    assert [value["code"] for value in run(main)] == [UNCERTAIN] * 3
+    assert [value.code for value in run(main)] == [UNCERTAIN] * 3
 
 
 def test_a_barrier_of_which_one_listener_fails_is_none() -> None:
@@ -314,4 +315,4 @@ def test_an_observer_that_raises_undoes_nothing() -> None:
             transactions.on_durable_change = fail
             return await transactions.create(request(), AbortSignal())
 
-    assert run(main, logs_errors=True)["id"] == "schedule-1"
+    assert run(main, logs_errors=True).id == "schedule-1"

@@ -29,7 +29,7 @@ from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.agent.inbox import Inbox
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
-from watchbell.reminders.framing import derive_key
+from watchbell.reminders.framing import Occurrence, derive_key
 from watchbell.testing import MemoryDisk, SimulatedClock, hang
 
 DUE = later(60)
@@ -122,9 +122,9 @@ def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:
     one = f'{head}schedule_id_json: "a"\noccurrence_at: {DUE}\nreminder_prompt_json: "p"'
     item = f'{{"schedule_id":"a","occurrence_at":"{DUE}","reminder_prompt":"p"}}'
     for text in (one, f"[SCHEDULE REMINDER BATCH]\nOther words.\nreminders_json: [{item}]"):
-        key = derive_key(source, text)
+        key = derive_key(Message("m", "user", source, (TextBlock(text),)))
         assert key is not None
-        assert key.reminders == (("a", DUE),)
+        assert key.reminders == (Occurrence("a", DUE),)
 
 
 # --- entering a turn -------------------------------------------------------------------------------------

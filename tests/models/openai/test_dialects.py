@@ -36,7 +36,7 @@ def spec(parameters: dict[str, Any]) -> ToolSpec:
 
 
 def schedule_specs() -> list[ToolSpec]:
-    from watchbell.reminders.shapes import CreateArguments, DeleteArguments, ListArguments
+    from watchbell.reminders.arguments import CreateArguments, DeleteArguments, ListArguments
 
     shapes = {
         "schedule_create": CreateArguments,

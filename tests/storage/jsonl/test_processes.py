@@ -18,11 +18,11 @@ from tests.logs import HEADER, active, ask, create, numbered, place, read, rows_
 from watchbell.errors import LogError, PersistenceError, SessionLockedError
 from watchbell.host import Host
 from watchbell.log.verify import verify_events
+from watchbell.offline.model import OfflineModel
 from watchbell.storage.jsonl import _logfile as logfile
 from watchbell.storage.jsonl.layout import log_path
 from watchbell.storage.jsonl.reading import read_log
 from watchbell.storage.jsonl.store import JsonlStorage
-from watchbell.testing import ScriptedModel
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -157,7 +157,7 @@ def test_a_session_is_refused_to_a_second_program_in_the_same_process(tmp_path: 
     async def first(program: Host) -> None:
         agent = await program.agents.create("s")
         await ask(agent, "create", prompt="p", after_seconds=600)
-        for opener in (program.agents, Host(storage=JsonlStorage(tmp_path), model=ScriptedModel())):
+        for opener in (program.agents, Host(storage=JsonlStorage(tmp_path), model=OfflineModel())):
             if isinstance(opener, Host):
                 async with opener:
                     with pytest.raises(SessionLockedError, match=f"process {os.getpid()}"):
@@ -187,7 +187,7 @@ def test_a_killed_holders_lock_is_free_and_what_it_confirmed_is_there(tmp_path: 
 def test_of_two_new_sessions_of_one_name_one_is_never_confirmed(tmp_path: Path) -> None:
     async def both(program: Host) -> list[Any]:
         first = await program.agents.create("s")
-        async with Host(storage=JsonlStorage(tmp_path), model=ScriptedModel()) as other:
+        async with Host(storage=JsonlStorage(tmp_path), model=OfflineModel()) as other:
             session = await other.sessions.create("s")
             session.append_batch([create(1)])
             value = await ask(first, "create", prompt="p", after_seconds=600)

@@ -29,8 +29,7 @@ from watchbell.log.payloads import (
     TurnEnd,
     surface_message,
 )
-from watchbell.offline._sentences import DueReminder, decode_frame
-from watchbell.reminders.framing import PLUGIN_NAME
+from watchbell.reminders.framing import PLUGIN_NAME, DueReminder, decode_frame
 from watchbell.sessions.session import Session
 
 __all__ = [

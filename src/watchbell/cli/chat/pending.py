@@ -10,8 +10,10 @@ from watchbell.agent.agent import Agent
 from watchbell.agent.events import AgentIdle
 from watchbell.cli.console.times import render_moment
 from watchbell.errors import ScheduleLogError
+from watchbell.instants import Instant
 from watchbell.reminders.records import EveryRecord, Record
-from watchbell.reminders.state import ScheduleState, render_view
+from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.views import derive_view, render_view
 
 __all__ = ["PendingReminders"]
 
@@ -42,10 +44,10 @@ class PendingReminders:
         self._state.advance(self._agent.session.events)
         return sorted(self._state.records, key=lambda record: record.target_ms)
 
-    def views(self) -> list[dict[str, object]]:
+    def views(self) -> list[dict[str, str | int]]:
         """Return what the tools would show of `records`."""
-        now_ms = self._clock.now_ms()
-        return [render_view(record, now_ms) for record in self.records()]
+        now = Instant(self._clock.now_ms())
+        return [render_view(derive_view(record, now)) for record in self.records()]
 
     def describe(self) -> str:
         """Say in one line how many reminders stay, when the next one fires, and what that needs."""

@@ -23,9 +23,10 @@ from watchbell.context import Context
 from watchbell.errors import CorruptLogError, PersistenceError, SessionNotFoundError, SettingsError
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, decode_offset_time
 from watchbell.log.values import encode_json
+from watchbell.reminders.arguments import Limits
 from watchbell.reminders.framing import PLUGIN_NAME
-from watchbell.reminders.rules import Limits, ZoneLookup
-from watchbell.reminders.shapes import error_value
+from watchbell.reminders.times import ZoneLookup
+from watchbell.reminders.views import Failure, render_answer
 from watchbell.schedule.tools import TOOL_NAMES, schedule_tools
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.live import Sessions
@@ -84,7 +85,7 @@ async def call_tool(
             session = await _open_for_work(sessions, session_id, create=create, cwd=cwd)
         except CorruptLogError as error:
             _logger.error("%s", error)
-            return error_value("corrupt_schedule_log", _DAMAGED)
+            return render_answer(Failure("corrupt_schedule_log", _DAMAGED))
         registry = ToolRegistry()
         transactions = Transactions(session, sessions, clock, limits)
         registry.register_all(schedule_tools(transactions, zones, limits), ctx)

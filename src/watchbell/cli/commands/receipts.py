@@ -12,7 +12,7 @@ from watchbell.cli.console.output import print_error, print_json, print_line, pr
 from watchbell.cli.console.times import render_utc
 from watchbell.cli.stored import fold_reminders, read_log_of
 from watchbell.errors import CorruptLogError, ScheduleLogError
-from watchbell.reminders.outcomes import Delivery, derive_deliveries
+from watchbell.reminders.deliveries import Deliveries, Delivery
 
 __all__ = ["receipts"]
 
@@ -40,7 +40,8 @@ def receipts(
     """
     stored = asyncio.run(read_log_of(home, session))
     try:
-        rows = list(map(_row, derive_deliveries(stored.events, stored.header.owned_from)))
+        deliveries = Deliveries(stored.header.owned_from).advance(stored.events).deliveries
+        rows = list(map(_row, deliveries))
     except CorruptLogError as error:
         raise CorruptLogError(error.reason, path=stored.location) from error
     if as_json:

@@ -25,8 +25,9 @@ from watchbell.cli.console.times import render_local
 from watchbell.cli.local_zone import choose_zone
 from watchbell.cli.stored import Reading, read_every, read_one
 from watchbell.clock import wall_ms
+from watchbell.instants import Instant
 from watchbell.reminders.records import EveryRecord, Record
-from watchbell.reminders.state import render_view
+from watchbell.reminders.views import derive_view, render_view
 from watchbell.zones import ZoneTable
 
 __all__ = ["reminders"]
@@ -88,9 +89,13 @@ async def _read(home: Path, session: str | None) -> tuple[list[_Pending], list[s
 
 
 def _describe(pending: list[_Pending], zone: tzinfo | None) -> list[dict[str, object]]:
-    now_ms = wall_ms()
+    now = Instant(wall_ms())
     return [
-        {"session": name, **render_view(record, now_ms), "local": render_local(record.target_ms, zone)}
+        {
+            "session": name,
+            **render_view(derive_view(record, now)),
+            "local": render_local(record.target_ms, zone),
+        }
         for name, record in pending
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from watchbell.instants import render_instant
+from watchbell.instants import Instant, render_instant
 
 __all__ = ["render_lateness", "render_local", "render_moment", "render_span", "render_utc"]
 
@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def render_utc(instant_ms: int) -> str:
     """Return an instant as canonical UTC; one that the calendar lacks as its number of milliseconds."""
     try:
-        return render_instant(instant_ms)
+        return render_instant(Instant(instant_ms))
     except ValueError:
         return f"{instant_ms} ms"
 

@@ -1,4 +1,4 @@
-"""Every message that a model gets from Schedule, word for word: they tell it how to repair its call."""
+"""What a call asks for, and every word that a model gets to hear when it cannot be had."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from typing import Any
 
 import pytest
 
-from watchbell.errors import ScheduleLogError
-from watchbell.instants import decode_instant
-from watchbell.reminders.records import AtRecord, Create, Delete, Dispatch, EveryRecord, decode_change
-from watchbell.reminders.rules import (
-    Limits,
-    RefusedError,
-    decode_create,
-    decode_delete,
-    decode_list,
-    require_room,
-    resolve,
-)
-from watchbell.reminders.state import ScheduleState
+from watchbell.instants import Duration, decode_instant, render_instant
+from watchbell.reminders.arguments import Limits, decode_create, decode_delete, decode_list, require_room
+from watchbell.reminders.records import AfterRecord, Record
+from watchbell.reminders.times import occurrence_at, resolve
+from watchbell.reminders.views import RefusedError
 from watchbell.zones import ZoneTable
 
 NOW = "2026-12-01T00:00:00.000Z"
@@ -184,82 +176,100 @@ def test_a_full_session_is_told_of_in_these_words() -> None:
     )
 
 
-# --- what is wrong with a log, for people ----------------------------------------------------------------
-
-RECORD = '{"id":"a","kind":"at","prompt":"p","scheduledAt":"2027-01-01T00:00:00.000Z"}'
-CHANGE = '{"version":1,"operation":"create","schedule":' + RECORD + "}"
-NOT_OURS = "the schedule history is invalid at event 7: not a change of version 1: "
+# --- what is taken ---------------------------------------------------------------------------------------
 
 
-def after(seconds: str) -> str:
-    rule = f'"afterSeconds":{seconds},"scheduledAt"'
-    return CHANGE.replace('"at"', '"after"').replace('"scheduledAt"', rule)
+def answer(text: str) -> Record | str:
+    """Return the record of a call that succeeds, else its code."""
+    try:
+        return resolve(decode_create(text, ZoneTable(), Limits()), "schedule-1", decode_instant(NOW))
+    except RefusedError as error:
+        return error.code
 
 
-def halved(seconds: str) -> str:
-    return after(seconds).replace('"p"', '"\\ud800"')
-
-
-@pytest.mark.parametrize(
-    ("raw", "why"),
-    [
-        (CHANGE.replace('"p"', '" p"'), "a prompt is trimmed and not blank - at `$.schedule`"),
-        (
-            CHANGE.replace('"a"', '""'),
-            "an id is not empty and has no white space around it - at `$.schedule`",
-        ),
-        (CHANGE.replace(".000Z", "Z"), "an instant is written YYYY-MM-DDTHH:mm:ss.sssZ - at `$.schedule`"),
-        (CHANGE.replace("T00", "T24"), "the clock has no such time of day - at `$.schedule`"),
-        (after("0"), "afterSeconds is a positive safe integer - at `$.schedule`"),
-        (
-            CHANGE.replace('"at"', '"every"').replace('"scheduledAt"', '"everySeconds":299,"scheduledAt"'),
-            "everySeconds is a safe integer of at least 300 - at `$.schedule`",
-        ),
-        (CHANGE.replace('"version":1,', ""), "a key is missing or holds null"),
-        (CHANGE.replace('"id"', '"prompt":"p","id"'), "a key is repeated"),
-        (CHANGE.replace(":1", ":1.0"), "Expected `int`, got `float` - at `$.version`"),
-        (after("600.0"), "Expected `int`, got `float` - at `$.schedule.afterSeconds`"),
-        # Half a surrogate pair is read the slow way, which has words of its own.
-        (halved("600.0"), "600.0 is not an integer"),
-        (halved("600." + "0" * 20), "600.0000000000000000 is not an integer"),
-        (halved("NaN"), "NaN is not an integer"),
-        (CHANGE.replace(":1", ":NaN"), "NaN is not an integer"),
-        (after("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
-        (halved("1" * 20), "afterSeconds is a positive safe integer - at `$.schedule`"),
-        (halved("1" * 21), "a number is out of range"),
-        (CHANGE.replace("create", "a\\nb"), "Invalid value 'a"),
-        (CHANGE.replace(":1", ":2"), "Invalid enum value 2 - at `$.version`"),
-    ],
-)
-def test_a_change_that_cannot_be_read_is_told_of_in_these_words(raw: str, why: str) -> None:
-    with pytest.raises(ScheduleLogError) as corrupt:
-        decode_change(raw.encode(), 7)
-    assert str(corrupt.value) == NOT_OURS + why
-
-
-AT = AtRecord("a", "p", NOW)
-EVERY = EveryRecord("a", "p", NOW, every_seconds=300)
+def test_a_delay_is_kept_as_an_integer_however_it_is_written() -> None:
+    for digits, seconds in (("1", 1), ("600.0", 600), ("6e2", 600), ("1E3", 1000), ("0.1e1", 1)):
+        record = answer(f'{{"prompt":"p","after_seconds":{digits}}}')
+        assert isinstance(record, AfterRecord)
+        assert (type(record.after_seconds), record.after_seconds) == (int, seconds)
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("name", "code", "digits"),
     [
-        ([Create(AT), Create(AT)], "id 'a' is used again"),
-        ([Delete("a")], "id 'a' is not active"),
-        ([Create(AT), Dispatch("a", NOW)], "one-shot 'a' is dispatched with acceptedAt"),
-        ([Create(EVERY), Dispatch("a")], "repeating 'a' is dispatched without acceptedAt"),
-        (
-            [Create(EVERY), Dispatch("a", "2026-11-30T23:59:59.999Z")],
-            "repeating 'a' is dispatched before its target",
-        ),
+        ("after_seconds", "invalid_rule", "600.5 0 -0 -0.0 -1 1e400 -1e400 NaN Infinity true [600] {}"),
+        ("after_seconds", "invalid_rule", "9007199254740992 9007199254740993 9007199254740993.0"),
+        ("after_seconds", "time_out_of_range", "9007199254740991 251606217600"),
+        ("every_seconds", "frequency_too_high", "299 299.0 0 -0.0 -300"),
+        ("every_seconds", "invalid_rule", "299.5 true 1e400 9007199254740993 " + "9" * 4301),
+        ("every_seconds", "time_out_of_range", "9007199254741 9007199254740991 251606217600"),
     ],
 )
-def test_a_change_that_cannot_follow_is_told_of_in_these_words(changes: list[Any], why: str) -> None:
-    state = ScheduleState()
-    *earlier, last = changes
-    for change in earlier:
-        state.apply(change, 0)
-    with pytest.raises(ScheduleLogError) as corrupt:
-        state.apply(last, 7)
-    assert str(corrupt.value) == f"the schedule history is invalid at event 7: {why}"
-    assert corrupt.value.seq == 7
+def test_a_number_that_is_no_length_of_time_is_refused(name: str, code: str, digits: str) -> None:
+    for written in digits.split():
+        assert answer(f'{{"prompt":"p","{name}":{written}}}') == code
+
+
+@pytest.mark.parametrize("zone", ["", " UTC", "right/America/New_York", "Factory", ["UTC"], {"a": "UTC"}])
+def test_what_is_no_zone_is_refused_as_such(zone: Any) -> None:
+    assert answer(said(at={**DAY, "time_zone": zone})) == "invalid_time_zone"
+
+
+def test_a_prompt_is_trimmed_and_otherwise_kept() -> None:
+    for prompt, stored in (
+        ("\ufeff\u2003 a\u0085 \n", "a\u0085"),
+        ("\x01\x1b\x7f", "\x01\x1b\x7f"),
+        (" " * 50_000 + "\u200ba", "\u200ba"),
+    ):
+        record = answer(json.dumps({"prompt": prompt, "after_seconds": 600}))
+        assert isinstance(record, AfterRecord)
+        assert record.prompt == stored
+    for prompt in (
+        "\u00a0\u2028\ufeff",
+        " \u2060\u200d ",
+        "\u202e",
+        "\ufe0f",
+        "\0" * 100_000,
+        True,
+        [],
+        {"a": "b"},
+    ):
+        assert answer(json.dumps({"prompt": prompt, "after_seconds": 600})) == "invalid_prompt"
+    assert answer('{"prompt":"\\ud83d\\ude00","after_seconds":600}') == answer(
+        json.dumps({"prompt": "\U0001f600", "after_seconds": 600}, ensure_ascii=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"prompt":"","after_seconds":600,"colour":"red"}', "invalid_selector"),
+        ('{"prompt":"a","prompt":"a"}', "invalid_selector"),
+        ('{"prompt":"p","x":null,"x":null,"after_seconds":600}', "invalid_selector"),
+        ('{"prompt":"p","at":' + "[" * 100_000, "invalid_selector"),
+        ('{"prompt":"","after_seconds":-1}', "invalid_prompt"),
+        ('{"prompt":" ","at":"2020-01-01T00:00:00Z"}', "invalid_prompt"),
+    ],
+)
+def test_what_is_wrong_in_several_ways_gets_the_first_code(text: str, code: str) -> None:
+    assert answer(text) == code
+
+
+def test_delete_takes_the_id_of_another_program() -> None:
+    assert decode_delete('{"id":"an id of another program","x":null}') == "an id of another program"
+
+
+@pytest.mark.parametrize(
+    ("target", "interval_seconds", "now", "occurrence"),
+    [
+        ("2026-12-02T03:40:00.000Z", 14400, "2026-12-02T03:52:00.000Z", "2026-12-02T03:40:00.000Z"),
+        ("2026-12-01T00:05:00.123Z", 300, "2026-12-01T00:17:30.000Z", "2026-12-01T00:15:00.123Z"),
+        ("1969-12-31T23:00:00.000Z", 300, "1970-01-01T00:02:00.000Z", "1970-01-01T00:00:00.000Z"),
+    ],
+)
+def test_the_latest_occurrence_lies_on_the_grid_of_the_creation(
+    target: str, interval_seconds: int, now: str, occurrence: str
+) -> None:
+    interval = Duration(interval_seconds * 1000)
+    latest, following = occurrence_at(decode_instant(target), interval, decode_instant(now))
+    assert (render_instant(latest), following - latest) == (occurrence, interval)

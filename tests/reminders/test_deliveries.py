@@ -1,16 +1,26 @@
-"""What became of a delivery is read from the log: its message, that message's turn, and how it ended."""
+"""What a delivery showed, what became of it, and that none is torn, is read from the log alone."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.program import Program, ask, cut, quiet, run
+from tests.program import (
+    Program,
+    ask,
+    cut,
+    operations,
+    quiet,
+    run,
+    store,
+    user_texts,
+)
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
@@ -18,13 +28,20 @@ from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, TextBlock
 from watchbell.log.payloads import StepMark, TurnEnd, TurnStart
+from watchbell.reminders.decision import Batch, OneShot
+from watchbell.reminders.deliveries import (
+    Deliveries,
+    Delivery,
+    MissingDispatches,
+    Receipts,
+    schedule_reminder_presentation,
+)
 from watchbell.reminders.framing import derive_message_id, render_source, render_text
-from watchbell.reminders.outcomes import Delivery, derive_deliveries
 from watchbell.reminders.records import AtRecord, Create, Dispatch, EveryRecord, draft_change
-from watchbell.reminders.state import Batch, OneShot
+from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import StoredLog
 from watchbell.storage.jsonl.store import JsonlStorage
-from watchbell.testing import SimulatedClock, fail, hang
+from watchbell.testing import MemoryDisk, SimulatedClock, fail, hang
 
 AT = "2026-12-01T00:01:00.000Z"
 SAMPLES = Path(os.environ.get("WATCHBELL_SAMPLES", "/nonexistent"))
@@ -72,8 +89,12 @@ def log_of(*drafts: Draft) -> EventLog:
     return EventLog(draft.at(seq, 1000 + seq) for seq, draft in enumerate(drafts))
 
 
-def told(deliveries: list[Delivery]) -> list[tuple[str, int | None, str]]:
-    return [(delivery.receipt.prompt, delivery.turn, delivery.outcome) for delivery in deliveries]
+def told(found: list[Delivery]) -> list[tuple[str, int | None, str]]:
+    return [(delivery.receipt.prompt, delivery.turn, delivery.outcome) for delivery in found]
+
+
+def deliveries(log: EventLog, seed_length: int = 0) -> list[Delivery]:
+    return Deliveries(seed_length).advance(log).deliveries
 
 
 COMPLETED = {"kind": "completed"}
@@ -98,64 +119,62 @@ DISPOSED = {"kind": "aborted", "reason": {"kind": "disposed"}}
 )
 def test_the_end_of_the_turn_says_what_became_of_it(end: dict[str, Any] | None, outcome: str) -> None:
     log = log_of(born(), *decided(), *turn(1, end))
-    assert told(derive_deliveries(log, 0)) == [("p", 1, outcome)]
+    assert told(deliveries(log)) == [("p", 1, outcome)]
 
 
 def test_a_message_that_waits_is_pending_and_has_no_turn() -> None:
-    (delivery,) = derive_deliveries(log_of(born(), *decided()), 0)
+    (delivery,) = deliveries(log_of(born(), *decided()))
     assert (delivery.turn, delivery.outcome) == (None, "pending")
     assert (delivery.seq, delivery.dispatched_at_ms, delivery.inherited) == (2, 1002, False)
     assert delivery.receipt.occurrence_at == AT
 
 
 def test_a_dispatch_without_any_message_is_not_guessed_about() -> None:
-    assert told(derive_deliveries(log_of(born(), draft_change(Dispatch("schedule-1"))), 0)) == [
-        ("p", None, "unknown")
-    ]
+    assert told(deliveries(log_of(born(), draft_change(Dispatch("schedule-1"))))) == [("p", None, "unknown")]
 
 
-def test_a_turn_that_took_it_up_has_the_last_word_and_the_first_turn_is_the_one_it_opened() -> None:
+def test_a_turn_that_took_it_up_has_the_last_word() -> None:
     log = [born(), *decided(), *turn(1, DISPOSED), *taken_up(2)]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "pending")]
+    assert told(deliveries(log_of(*log))) == [("p", 1, "pending")]
     log += ended(2, {"kind": "error", "error": {"code": "PERSISTENCE_UNCERTAIN", "message": "m"}})
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "failed")]
+    assert told(deliveries(log_of(*log))) == [("p", 1, "failed")]
     log += [*taken_up(3, 2), *ended(3, COMPLETED)]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "answered")]
+    assert told(deliveries(log_of(*log))) == [("p", 1, "answered")]
 
 
 def test_a_turn_of_somebody_else_says_nothing_about_it() -> None:
     torn = taken_up(2)[0]
     other = [Draft("turn/start", TurnStart(2)), Draft("step/start", StepMark(2, 1)), *ended(2, COMPLETED)]
     log = [born(), *decided(), *turn(1, DISPOSED), torn, Draft("session/end-seed", {}), *other]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "interrupted")]
+    assert told(deliveries(log_of(*log))) == [("p", 1, "interrupted")]
 
 
-def test_a_message_that_was_claimed_and_never_entered_is_pending_when_it_is_back() -> None:
+def test_a_message_that_is_back_from_a_lost_claim_is_pending() -> None:
     lost = [
         Draft("turn/start", TurnStart(1)),
         Draft("agent/inbox/spliced", TAKE),
         Draft("turn/end", TurnEnd(1, INTERRUPTED)),
     ]
     log = [born(), *decided(), *lost, Inbox().insert([message()], "next-turn")]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", None, "pending")]
-    assert told(derive_deliveries(log_of(*log, *turn(2, COMPLETED)), 0)) == [("p", 2, "answered")]
+    assert told(deliveries(log_of(*log))) == [("p", None, "pending")]
+    assert told(deliveries(log_of(*log, *turn(2, COMPLETED)))) == [("p", 2, "answered")]
 
 
 def test_a_message_that_was_withdrawn_is_cancelled() -> None:
     other = Message("m", "user", {"kind": "user"}, (TextBlock("hello"),))
     withdrawn = Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})
     log = [born(), *decided(), Inbox().insert([other], "next-turn", 0)]
-    assert told(derive_deliveries(log_of(*log, withdrawn), 0)) == [("p", None, "pending")]
-    assert told(derive_deliveries(log_of(*log, withdrawn, withdrawn), 0)) == [("p", None, "cancelled")]
+    assert told(deliveries(log_of(*log, withdrawn))) == [("p", None, "pending")]
+    assert told(deliveries(log_of(*log, withdrawn, withdrawn))) == [("p", None, "cancelled")]
 
 
-def test_a_message_that_is_queued_again_waits_until_it_has_entered_and_never_again() -> None:
+def test_a_message_queued_again_waits_until_it_has_entered() -> None:
     withdrawn = Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})
     again = Inbox().insert([message()], "next-turn")
     log = [born(), *decided(), withdrawn, again]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", None, "pending")]
+    assert told(deliveries(log_of(*log))) == [("p", None, "pending")]
     log += [*turn(1, COMPLETED), again, *turn(2, INTERRUPTED)]
-    assert told(derive_deliveries(log_of(*log), 0)) == [("p", 1, "answered")]
+    assert told(deliveries(log_of(*log))) == [("p", 1, "answered")]
 
 
 def test_which_of_several_messages_left_is_told_by_its_place() -> None:
@@ -165,7 +184,7 @@ def test_which_of_several_messages_left_is_told_by_its_place() -> None:
         log += [Inbox().insert([message(record)], "next-turn", place), draft_change(Dispatch(record.id))]
     log.append(Draft("agent/inbox/spliced", {**TAKE, "target": "next-step", "removedCount": 0}))
     log += [*turn(1, COMPLETED, records[0]), Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})]
-    assert told(derive_deliveries(log_of(*log), 0)) == [
+    assert told(deliveries(log_of(*log))) == [
         ("p1", 1, "answered"),
         ("p2", None, "cancelled"),
         ("p3", None, "pending"),
@@ -181,7 +200,7 @@ def test_a_fork_may_use_all_ids_of_its_parents_batch_again() -> None:
     own = [draft_change(Create(record)) for record in records]
     own.append(Inbox().insert([Message("m", "user", {"kind": "user"}, ())], "next-turn"))
     log = log_of(*seed, Draft("session/end-seed", {}), *own, *decided(), *turn(1, COMPLETED))
-    outcomes = [(d.receipt.schedule_id, d.outcome, d.inherited) for d in derive_deliveries(log, len(seed))]
+    outcomes = [(d.receipt.schedule_id, d.outcome, d.inherited) for d in deliveries(log, len(seed))]
     assert outcomes == [("schedule-1", "pending", True), ("schedule-2", "pending", True)]
 
 
@@ -193,7 +212,7 @@ def test_the_dispatches_of_a_batch_share_a_turn() -> None:
                 await ask(agent, "schedule_create", prompt=f"every {seconds}", every_seconds=seconds)
             await asyncio.sleep(601)
             await quiet(agent)
-            assert told(derive_deliveries(agent.session.events, 0)) == [
+            assert told(deliveries(agent.session.events)) == [
                 ("every 300", 1, "answered"),
                 ("every 300", 2, "answered"),
                 ("every 600", 2, "answered"),
@@ -202,14 +221,7 @@ def test_the_dispatches_of_a_batch_share_a_turn() -> None:
     run(main)
 
 
-async def deliver(agent: Agent, prompt: str) -> None:
-    """Make a reminder and let it come."""
-    await ask(agent, "schedule_create", prompt=prompt, at="2026-12-01T00:01:00Z")
-    await asyncio.sleep(61)
-    await quiet(agent)
-
-
-def test_forks_that_use_ids_again_three_generations_deep_show_each_generations_own_outcome() -> None:
+def test_forks_of_forks_show_each_generations_own_outcome() -> None:
     async def main(clock: SimulatedClock) -> None:
         script = [fail(), "two", [hang()], "four"]
         async with Program(clock, script, plugins=[schedule.plugin()]) as running:
@@ -227,37 +239,37 @@ def test_forks_that_use_ids_again_three_generations_deep_show_each_generations_o
                 assert len({m.id for m in agent.transcript() if m.source.get("plugin") == "schedule"}) == 1
             assert agent is not None
             header = agent.session.header
-            deliveries = derive_deliveries(agent.session.events, header.owned_from)
-            assert told(deliveries) == [
+            found = deliveries(agent.session.events, header.owned_from)
+            assert told(found) == [
                 ("great", 1, "failed"),
                 ("grand", 2, "answered"),
                 ("parent", 3, "cancelled"),
                 ("child", 4, "answered"),
             ]
-            assert [delivery.inherited for delivery in deliveries] == [True, True, True, False]
-            assert {delivery.receipt.schedule_id for delivery in deliveries} == {"schedule-1"}
+            assert [delivery.inherited for delivery in found] == [True, True, True, False]
+            assert {delivery.receipt.schedule_id for delivery in found} == {"schedule-1"}
 
     run(main)
 
 
-def test_what_waited_in_a_parent_is_not_taken_for_the_forks_own() -> None:
+def test_what_waited_in_a_parent_is_not_the_forks_own() -> None:
     other = AtRecord("schedule-2", "q", AT)
     waiting = [born(), *decided(), born(other)]
     child = [born(), *decided(), *turn(1, COMPLETED)]
     log = log_of(*waiting, Draft("session/end-seed", {}), *child)
-    deliveries = derive_deliveries(log, len(waiting))
-    assert [(d.turn, d.outcome, d.inherited) for d in deliveries] == [
+    found = deliveries(log, len(waiting))
+    assert [(d.turn, d.outcome, d.inherited) for d in found] == [
         (None, "pending", True),
         (1, "answered", False),
     ]
 
 
-def test_positions_of_a_fork_are_its_own_although_its_parents_messages_never_left() -> None:
+def test_positions_of_a_fork_are_its_own() -> None:
     older = AtRecord("schedule-9", "older", AT)
     withdrawn = Draft("agent/inbox/spliced", {**TAKE, "outcome": "canceled"})
     seed = [born(older), *decided(older)]
     log = log_of(*seed, Draft("session/end-seed", {}), born(), *decided(), withdrawn)
-    assert [(d.receipt.prompt, d.outcome) for d in derive_deliveries(log, len(seed))] == [
+    assert [(d.receipt.prompt, d.outcome) for d in deliveries(log, len(seed))] == [
         ("older", "pending"),
         ("p", "cancelled"),
     ]
@@ -266,26 +278,28 @@ def test_positions_of_a_fork_are_its_own_although_its_parents_messages_never_lef
 def test_a_turn_that_the_fork_had_to_close_is_interrupted() -> None:
     seed = [born(), *decided(), *turn(1)]
     log = log_of(*seed, *ended(1, INTERRUPTED), Draft("session/end-seed", {}))
-    (delivery,) = derive_deliveries(log, len(seed))
+    (delivery,) = deliveries(log, len(seed))
     assert (delivery.turn, delivery.outcome, delivery.inherited) == (1, "interrupted", True)
 
 
-def test_a_change_that_cannot_be_read_has_no_delivery_and_spoils_no_other() -> None:
+def test_a_change_that_cannot_be_read_spoils_no_other_delivery() -> None:
     log = log_of(
         born(), Draft("schedule/change", {"version": 2}), *decided(), born(), *decided(), *turn(1, COMPLETED)
     )
-    assert told(derive_deliveries(log, 0)) == [("p", 1, "answered")]
+    assert told(deliveries(log)) == [("p", 1, "answered")]
 
 
 def test_every_cut_of_a_log_tells_what_was_so_by_then() -> None:
     async def main(clock: SimulatedClock) -> list[str]:
         async with Program(clock, plugins=[schedule.plugin()]) as running:
             agent = await running.host.agents.create("s")
-            await deliver(agent, "p")
+            await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+            await asyncio.sleep(61)
+            await quiet(agent)
         seen: list[str] = []
         for length in range(len(running.disk.events("s")) + 1):
             events = EventLog(cut(running.disk.events("s"), length).events("s"))
-            outcomes = [delivery.outcome for delivery in derive_deliveries(events, 0)]
+            outcomes = [delivery.outcome for delivery in deliveries(events)]
             seen += outcomes if outcomes and seen[-1:] != outcomes else []
         return seen
 
@@ -304,7 +318,7 @@ def test_every_cut_of_a_log_tells_what_was_so_by_then() -> None:
         ("fork-of-fork", [("child work", None, "unknown")]),
     ],
 )
-def test_messages_of_another_program_are_known_by_their_framing_lines(
+def test_messages_of_another_program_are_known_by_their_lines(
     tmp_path: Path, encoding: str, session: str, expected: list[Any]
 ) -> None:
     shutil.copytree(SAMPLES / encoding, tmp_path / "sessions")
@@ -316,4 +330,108 @@ def test_messages_of_another_program_are_known_by_their_framing_lines(
         return stored
 
     stored = asyncio.run(read())
-    assert told(derive_deliveries(stored.events, stored.header.owned_from)) == expected
+    assert told(deliveries(stored.events, stored.header.owned_from)) == expected
+
+
+# --- receipts --------------------------------------------------------------------------------------------
+
+
+def test_the_receipts_of_a_log_are_those_of_each_of_its_dispatches() -> None:
+    every = EveryRecord("a", "look", AT, every_seconds=300)
+    own = [born(), draft_change(Dispatch("schedule-1")), draft_change(Create(every))]
+    own += [
+        draft_change(Dispatch("a", at)) for at in ("2026-12-01T00:17:30.000Z", "2026-12-01T00:21:00.000Z")
+    ]
+    log = log_of(born(AtRecord("schedule-1", "parent", AT)), Draft("turn/start", {}), *own)
+    receipts = Receipts(2).advance(log).by_seq
+    assert [(seq, receipt.prompt, receipt.occurrence_at) for seq, receipt in receipts.items()] == [
+        (3, "p", AT),
+        (5, "look", "2026-12-01T00:16:00.000Z"),
+        (6, "look", "2026-12-01T00:21:00.000Z"),
+    ]
+    for events in (log, list(log)):
+        shown = {seq: schedule_reminder_presentation(events, seq, 2) for seq in range(-1, len(log) + 1)}
+        assert {seq: receipt for seq, receipt in shown.items() if receipt is not None} == receipts
+
+
+def test_a_damaged_change_leaves_no_receipt_until_the_next_create() -> None:
+    damaged = Draft("schedule/change", {"version": 2})
+    other = AtRecord("b", "q", AT)
+    sent = [draft_change(Dispatch("schedule-1")), born(other), draft_change(Dispatch("b"))]
+    assert list(Receipts(0).advance(log_of(born(), damaged, *sent)).by_seq) == [4]
+
+
+# --- what a crash tears ----------------------------------------------------------------------------------
+
+LATER = "2026-12-01T00:11:00.000Z"
+EVERY = EveryRecord("schedule-1", "p", AT, every_seconds=300)
+
+
+def shown(occurrence: str = AT, schedule_id: str = "schedule-1", **source: Any) -> Message:
+    listed = [{"id": schedule_id, "occurrenceAt": occurrence}]
+    head = {"kind": "plugin", "plugin": "schedule", "retained": True, "reminders": listed}
+    return Message("m", "user", {**head, **source}, (TextBlock("[SCHEDULE REMINDER]"),))
+
+
+def entered(message: Message) -> Draft:
+    return Draft("user/message", message, None, "append")
+
+
+def missing(*drafts: Draft, pending: Iterable[Message] = (), owned_from: int = 0) -> list[Dispatch]:
+    log = log_of(*drafts)
+    state = ScheduleState(owned_from).advance(log)
+    return MissingDispatches(owned_from).advance(log).derive(state, pending)
+
+
+@pytest.mark.parametrize(
+    ("record", "message", "expected"),
+    [
+        (RECORD, shown(), [Dispatch("schedule-1")]),
+        (RECORD, shown("2026-12-01T00:00:59.999Z"), []),
+        (EVERY, shown(), [Dispatch("schedule-1", AT)]),
+        (
+            EVERY,
+            shown(acceptedAt="2026-12-01T00:03:00.000Z"),
+            [Dispatch("schedule-1", "2026-12-01T00:03:00.000Z")],
+        ),
+        (EVERY, shown(acceptedAt="2020-01-01T00:00:00.000Z"), [Dispatch("schedule-1", AT)]),
+        (EVERY, shown("2026-11-30T00:00:00.000Z"), []),
+        (RECORD, shown(plugin="other"), []),
+        (RECORD, shown(schedule_id="b"), []),
+    ],
+)
+def test_a_message_without_its_dispatch_is_found_by_its_key(
+    record: AtRecord | EveryRecord, message: Message, expected: list[Dispatch]
+) -> None:
+    assert missing(draft_change(Create(record)), entered(message)) == expected
+    assert missing(draft_change(Create(record)), pending=[message]) == expected
+
+
+def test_one_dispatch_the_latest_makes_up_for_several_messages() -> None:
+    create, messages = draft_change(Create(EVERY)), [shown(at) for at in (AT, LATER, AT)]
+    assert missing(create, pending=messages) == [Dispatch("schedule-1", LATER)]
+    assert missing(entered(messages[0]), create, entered(messages[1])) == [Dispatch("schedule-1", LATER)]
+
+
+def test_a_message_of_a_parent_proves_nothing_for_a_fork() -> None:
+    assert missing(born(), entered(shown()), born(), owned_from=2) == []
+
+
+def test_a_message_of_another_program_completes_its_delivery() -> None:
+    text = (
+        "[SCHEDULE REMINDER]\nIts own words.\n"
+        f'schedule_id_json: "schedule-1"\noccurrence_at: {AT}\nreminder_prompt_json: "p"'
+    )
+    others = Message("m", "user", {"kind": "plugin", "plugin": "schedule"}, (TextBlock(text),))
+
+    async def main(clock: SimulatedClock) -> None:
+        clock.step(600)
+        disk = MemoryDisk()
+        store(disk, born(), Inbox().insert([others], "next-turn"))
+        async with Program(clock, disk=disk, plugins=[schedule.plugin()]) as running:
+            agent = await running.host.agents.resume("s")
+            await quiet(agent)
+        assert operations(disk.events("s")) == ["create schedule-1", "dispatch schedule-1"]
+        assert user_texts(disk.events("s")) == [text]
+
+    run(main)

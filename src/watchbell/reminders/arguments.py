@@ -1,9 +1,9 @@
-"""What a call of a Schedule tool asks for, and when that falls due (contract sections 3 and 4).
+"""What a model's call of a Schedule tool asks for (contract sections 3 and 4).
 
-Reading a call has two phases. `decode_create` finds everything that the text alone shows to be wrong, in
-the fixed order of checks; `resolve` takes the clock and finds what is out of range or not in the future.
-
-Longer than other modules: about to be parted.
+The published JSON Schemas are derived from the shapes here, and calls are read by them: their fields are the
+arguments that there are, and the checks below say of each field what the schema says of it. Everything that
+the text alone shows to be wrong is found here, in the fixed order of checks; `times.resolve` takes the clock
+and finds the rest.
 """
 
 from __future__ import annotations
@@ -12,50 +12,87 @@ import json
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from watchbell.instants import (
-    MAX_INSTANT_MS,
-    MIN_INSTANT_MS,
-    decode_offset_time,
-    decode_wall_time,
-    render_instant,
-    resolve_wall_time,
-)
+from watchbell.instants import Instant, decode_offset_time, decode_wall_time, resolve_wall_time
 from watchbell.reminders.records import (
     MAX_SAFE_INTEGER,
     MIN_EVERY_INTERVAL_SECONDS,
     WHITE_SPACE,
-    AfterRecord,
-    AtRecord,
-    EveryRecord,
-    Record,
     is_schedule_id,
     trim,
 )
-from watchbell.reminders.shapes import CreateArguments, DeleteArguments, ErrorCode, ListArguments, LocalTime
+from watchbell.reminders.times import After, At, CreateRequest, Every, Selector, ZoneLookup
+from watchbell.reminders.views import RefusedError
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
 __all__ = [
-    "After",
-    "At",
-    "CreateRequest",
-    "Every",
+    "CreateArguments",
+    "DeleteArguments",
     "Limits",
-    "RefusedError",
-    "Selector",
-    "ZoneLookup",
+    "ListArguments",
+    "LocalTime",
     "decode_create",
     "decode_delete",
     "decode_list",
-    "occurrence_at",
     "require_room",
-    "resolve",
 ]
+
+
+class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A date and a time of day as clocks in a time zone show them."""
+
+    date: Annotated[str, Meta(description="YYYY-MM-DD")]
+    time: Annotated[str, Meta(description="HH:mm:ss, up to three fraction digits allowed")]
+    time_zone: Annotated[str, Meta(description="IANA name such as Europe/Berlin, or UTC")]
+
+
+class CreateArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Arguments of `schedule_create`: the prompt and exactly one of the others, its selectors."""
+
+    prompt: Annotated[
+        str, Meta(description="What to remind of, as it should be put to the user when it is due.")
+    ]
+    after_seconds: (
+        Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER, description="Once, this many seconds from now.")]
+        | UnsetType
+    ) = UNSET
+    at: Annotated[
+        Annotated[str, Meta(description="An instant with its offset, such as 2027-06-01T09:00:00+02:00.")]
+        | LocalTime
+        | UnsetType,
+        Meta(
+            description="Once, at this time: text with an offset, or an object with a local date and time "
+            "and its time zone."
+        ),
+    ] = UNSET
+    every_seconds: (
+        Annotated[
+            int,
+            Meta(
+                ge=MIN_EVERY_INTERVAL_SECONDS,
+                le=MAX_SAFE_INTEGER // 1000,
+                description="Again and again, this many seconds apart, first one interval from now.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `schedule_list`: none."""
+
+
+class DeleteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `schedule_delete`."""
+
+    id: Annotated[str, Meta(description="The id, as schedule_list shows it.")]
+
 
 _SELECTORS = tuple(name for name in CreateArguments.__struct_fields__ if name != "prompt")
 _AT_FORMS = (
@@ -71,20 +108,6 @@ _UNSEEN = re.compile(
 )
 
 
-class RefusedError(Exception):
-    """A call that is refused; the tools turn it into the error value that the model gets.
-
-    Attributes:
-        code: One of the closed set.
-        message: Stable text that tells the model how to repair the call.
-    """
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        self.code: ErrorCode = code
-        self.message = message
-        super().__init__(message)
-
-
 class Limits(msgspec.Struct, frozen=True):
     """Caps on creation; replay knows none.
 
@@ -95,42 +118,6 @@ class Limits(msgspec.Struct, frozen=True):
 
     max_prompt_bytes: int = 16 * 1024
     max_active: int = 1000
-
-
-class ZoneLookup(Protocol):
-    """Finds time zones by name."""
-
-    def find(self, name: str) -> tzinfo | None:
-        """Return the zone of that name in any letter case, None when there is none."""
-        ...
-
-
-class After(msgspec.Struct, frozen=True):
-    """Once, this many seconds from now."""
-
-    seconds: int
-
-
-class At(msgspec.Struct, frozen=True):
-    """Once, at this instant; epoch milliseconds, possibly outside the years that can be stored."""
-
-    target_ms: int
-
-
-class Every(msgspec.Struct, frozen=True):
-    """Again and again, this many seconds apart."""
-
-    seconds: int
-
-
-Selector: TypeAlias = After | At | Every
-
-
-class CreateRequest(msgspec.Struct, frozen=True):
-    """A well-formed call of `schedule_create`: what to say, trimmed, and when."""
-
-    prompt: str
-    selector: Selector
 
 
 def decode_create(text: str, zones: ZoneLookup, limits: Limits) -> CreateRequest:
@@ -144,20 +131,11 @@ def decode_create(text: str, zones: ZoneLookup, limits: Limits) -> CreateRequest
     Raises:
         RefusedError: Something is wrong that needs no clock to be seen.
     """
-    call = _parse(text)
-    _refuse_unknown(call, CreateArguments, repeatable="prompt")
+    call = _decode_call(text, CreateArguments, repeatable="prompt")
     given = [name for name in _SELECTORS if call.get(name) is not None]
     if len(given) != 1:
         raise RefusedError("invalid_selector", _wrong_selectors(given))
-    prompt = _decode_prompt(call, limits)
-    value = call[given[0]]
-    match given[0]:
-        case "after_seconds":
-            return CreateRequest(prompt, _decode_after(value))
-        case "every_seconds":
-            return CreateRequest(prompt, _decode_every(value))
-        case _:
-            return CreateRequest(prompt, At(_decode_at(value, zones)))
+    return CreateRequest(_decode_prompt(call, limits), _decode_selector(given[0], call[given[0]], zones))
 
 
 def decode_list(text: str) -> None:
@@ -166,9 +144,8 @@ def decode_list(text: str) -> None:
     Raises:
         RefusedError: There is an argument, or the text is not one JSON object.
     """
-    if text.strip(" \t\r\n") in ("", "null"):
-        return
-    _refuse_unknown(_parse(text), ListArguments)
+    if text.strip(" \t\r\n") not in ("", "null"):
+        _decode_call(text, ListArguments)
 
 
 def decode_delete(text: str) -> str:
@@ -177,9 +154,7 @@ def decode_delete(text: str) -> str:
     Raises:
         RefusedError: The arguments are not exactly one id.
     """
-    call = _parse(text)
-    _refuse_unknown(call, DeleteArguments)
-    schedule_id = call.get("id")
+    schedule_id = _decode_call(text, DeleteArguments).get("id")
     if isinstance(schedule_id, str) and is_schedule_id(schedule_id) and not _has_lone_surrogate(schedule_id):
         return schedule_id
     raise RefusedError("invalid_rule", 'Give id as text, as schedule_list shows it, such as "schedule-1".')
@@ -199,65 +174,20 @@ def require_room(active: int, limits: Limits) -> None:
         )
 
 
-# --- from a selector to a target -------------------------------------------------------------------------
-
-
-def resolve(request: CreateRequest, schedule_id: str, now_ms: int) -> Record:
-    """Return the record that a request makes when the clock reads `now_ms`, epoch milliseconds.
-
-    Raises:
-        RefusedError: The target is outside the years 0001 to 9999, or is not after now.
-    """
-    selector = request.selector
-    match selector:
-        case At():
-            target_ms = selector.target_ms
-        case After() | Every():
-            target_ms = now_ms + selector.seconds * 1000
-    # An interval that is no safe number of milliseconds reaches beyond the calendar too.
-    if not MIN_INSTANT_MS <= target_ms <= MAX_INSTANT_MS:
-        raise RefusedError("time_out_of_range", "The reminder must fall within the UTC years 0001 to 9999.")
-    if target_ms <= now_ms:
-        raise RefusedError(
-            "not_future",
-            f"The reminder would be due at {render_instant(target_ms)}, which is not in the future: "
-            f"the clock reads {render_instant(now_ms)} (UTC). Give a later time.",
-        )
-    prompt, scheduled_at = request.prompt, render_instant(target_ms)
-    match selector:
-        case After():
-            return AfterRecord(schedule_id, prompt, scheduled_at, after_seconds=selector.seconds)
-        case Every():
-            return EveryRecord(schedule_id, prompt, scheduled_at, every_seconds=selector.seconds)
-        case At():
-            return AtRecord(schedule_id, prompt, scheduled_at)
-
-
-def occurrence_at(target_ms: int, interval_ms: int, now_ms: int) -> tuple[int, int]:
-    """Return a repeating reminder's latest occurrence and the one after it, by arithmetic alone.
-
-    Args:
-        target_ms: Its earliest occurrence not yet dispatched, epoch milliseconds.
-        interval_ms: Its interval, milliseconds.
-        now_ms: The time of the decision, not before the target.
-    """
-    occurrence_ms = target_ms + (now_ms - target_ms) // interval_ms * interval_ms
-    return occurrence_ms, occurrence_ms + interval_ms
-
-
-# --- argument text ---------------------------------------------------------------------------------------
-
-
-class _Call(dict[str, Any]):
+class _Call(dict[str, object]):
     """A JSON object of a call, with the keys that it repeats."""
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
         counts = Counter[str](name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
         self.repeated = {name for name, count in counts.items() if count > 1}
 
 
-def _parse(text: str) -> _Call:
+def _decode_call(text: str, shape: type[msgspec.Struct], repeatable: str | None = None) -> _Call:
+    """Decode a call's text, and refuse what is no argument of `shape` or is given twice.
+
+    An argument that is null counts as absent. That `repeatable` is repeated is for the caller to see.
+    """
     try:
         call = json.loads(
             text, object_pairs_hook=_Call, parse_int=_decode_int, parse_constant=lambda _: math.nan
@@ -266,16 +196,6 @@ def _parse(text: str) -> _Call:
         call = None
     if not isinstance(call, _Call):
         raise RefusedError("invalid_selector", "The arguments must be one JSON object and nothing else.")
-    return call
-
-
-def _decode_int(digits: str) -> int | float:
-    # Longer than any safe integer: too large is all that matters, and Python refuses to read very long ones.
-    return int(digits) if len(digits) <= 20 else math.inf
-
-
-def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | None = None) -> None:
-    """Refuse unknown and repeated arguments; null counts as absent, `repeatable` is looked at later."""
     known = shape.__struct_fields__
     unknown = sorted(name for name, value in call.items() if name not in known and value is not None)
     if unknown:
@@ -287,6 +207,12 @@ def _refuse_unknown(call: _Call, shape: type[msgspec.Struct], repeatable: str | 
     repeated = sorted(call.repeated - {repeatable})
     if repeated:
         raise RefusedError("invalid_selector", f"Argument {_quote(repeated[0])} is repeated. Give it once.")
+    return call
+
+
+def _decode_int(digits: str) -> int | float:
+    # Longer than any safe integer: too large is all that matters, and Python refuses to read very long ones.
+    return int(digits) if len(digits) <= 20 else math.inf
 
 
 def _quote(name: str) -> str:
@@ -334,24 +260,14 @@ def _has_lone_surrogate(text: str) -> bool:
     return False
 
 
-def _decode_seconds(name: str, value: object) -> int:
-    """Return a whole safe number of seconds, also when it is written as `600.0` or `6e2`."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise RefusedError("invalid_rule", f"{name} must be a number of seconds, such as 600, and not text.")
-    if value % 1 != 0 or abs(value) > MAX_SAFE_INTEGER:  # NaN and infinities have a remainder of NaN
-        raise RefusedError("invalid_rule", f"{name} must be a whole number of at most {MAX_SAFE_INTEGER}.")
-    return int(value)
-
-
-def _decode_after(value: object) -> After:
-    seconds = _decode_seconds("after_seconds", value)
-    if seconds <= 0:
-        raise RefusedError("invalid_rule", "after_seconds must be greater than 0, such as 600.")
-    return After(seconds)
-
-
-def _decode_every(value: object) -> Every:
-    seconds = _decode_seconds("every_seconds", value)
+def _decode_selector(name: str, value: object, zones: ZoneLookup) -> Selector:
+    if name == "at":
+        return At(_decode_at(value, zones))
+    seconds = _decode_seconds(name, value)
+    if name == "after_seconds":
+        if seconds <= 0:
+            raise RefusedError("invalid_rule", "after_seconds must be greater than 0, such as 600.")
+        return After(seconds)
     if seconds < MIN_EVERY_INTERVAL_SECONDS:
         raise RefusedError(
             "frequency_too_high",
@@ -361,28 +277,37 @@ def _decode_every(value: object) -> Every:
     return Every(seconds)
 
 
-def _decode_at(value: object, zones: ZoneLookup) -> int:
-    """Return the instant that `at` names, epoch milliseconds, possibly outside the years 0001 to 9999."""
+def _decode_seconds(name: str, value: object) -> int:
+    """Return a whole safe number of seconds, also when it is written as `600.0` or `6e2`."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise RefusedError("invalid_rule", f"{name} must be a number of seconds, such as 600, and not text.")
+    if value % 1 != 0 or abs(value) > MAX_SAFE_INTEGER:  # NaN and infinities have a remainder of NaN
+        raise RefusedError("invalid_rule", f"{name} must be a whole number of at most {MAX_SAFE_INTEGER}.")
+    return int(value)
+
+
+def _decode_at(value: object, zones: ZoneLookup) -> Instant:
+    """Return the instant that `at` names, possibly outside the years 0001 to 9999."""
     try:
         if isinstance(value, str):
             return decode_offset_time(value)
-        if not isinstance(value, _Call):
-            raise ValueError("at is neither text nor an object.")
         local = _decode_local_time(value)
-        wall_ms = decode_wall_time(local.date, local.time)
+        wall = decode_wall_time(local.date, local.time)
     except ValueError as error:
         raise RefusedError("invalid_rule", f"{error} {_AT_FORMS}") from None
-    instant_ms = resolve_wall_time(wall_ms, _find_zone(local.time_zone, zones))
-    if instant_ms is None:
+    instant = resolve_wall_time(wall, _find_zone(local.time_zone, zones))
+    if instant is None:
         raise RefusedError(
             "invalid_rule",
             f"Clocks in {local.time_zone} skip {local.date} {local.time}: that local time does not exist. "
             "Give an earlier or a later one.",
         )
-    return instant_ms
+    return instant
 
 
-def _decode_local_time(value: _Call) -> LocalTime:
+def _decode_local_time(value: object) -> LocalTime:
+    if not isinstance(value, _Call):
+        raise ValueError("at is neither text nor an object.")
     if value.repeated or set(value) != set(LocalTime.__struct_fields__):
         raise ValueError("at as an object has exactly the keys date, time and time_zone, each once.")
     zone = value["time_zone"]

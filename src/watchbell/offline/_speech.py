@@ -1,4 +1,4 @@
-"""What the offline model says about tool results and due reminders, and how it reads them."""
+"""What the offline stand-in says: of itself, of tools' results, of reminders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from watchbell.log.values import decode_typed
-
-__all__ = ["HELP", "SMALL_TALK", "decode_frame", "read_list", "render_due", "render_outcome", "tell_list"]
+from watchbell.reminders.framing import DueReminder
 
 HELP = """\
 I am Watchbell's offline stand-in, not a language model: I follow a few fixed rules about reminders. Try:
@@ -29,8 +28,7 @@ SMALL_TALK = {
     "hello": f"Hello! I am Watchbell's offline stand-in; {_TRY}",
     "help": f"I am Watchbell's offline stand-in and know of reminders alone; {_TRY}",
 }
-
-_PLACES = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "latest": -1}
+_PLACES = {"first": 0, "second": 1, "third": 2, "last": -1, "latest": -1}
 _FILL = "the a my that this it reminder reminders one number to about for of please"
 _JOINERS = "\u200c\u200d"
 T = TypeVar("T")
@@ -47,30 +45,6 @@ class View(msgspec.Struct, frozen=True, rename="camel"):
     deleted: bool | None = None
     code: str = ""
     message: str = ""
-
-
-class DueReminder(msgspec.Struct, frozen=True):
-    """One reminder of a reminder message."""
-
-    schedule_id: str
-    occurrence_at: str
-    reminder_prompt: str
-
-
-def decode_frame(text: str) -> list[DueReminder] | None:
-    """Read a reminder message (contract section 5, "Framing"); None when the text is none."""
-    kind, _, rest = text.partition("\n")
-    told = dict(line.split(": ", 1) for line in rest.split("\n") if ": " in line)
-    try:
-        if kind == "[SCHEDULE REMINDER]":
-            schedule_id = decode_typed(told["schedule_id_json"].encode(), str)
-            prompt = decode_typed(told["reminder_prompt_json"].encode(), str)
-            return [DueReminder(schedule_id, told["occurrence_at"], prompt)]
-        if kind == "[SCHEDULE REMINDER BATCH]":
-            return decode_typed(told["reminders_json"].encode(), list[DueReminder])
-    except (KeyError, ValueError):
-        return None
-    return None
 
 
 def read_list(text: str) -> list[View] | None:
@@ -99,22 +73,22 @@ def tell_list(wanted: str, views: list[View]) -> tuple[str, list[View]]:
 
 def _choose(words: str, views: list[View]) -> list[View]:
     """Return the reminders that the words mean: all, or one; none when it is not clear which."""
-    if re.fullmatch(
-        r"(?:all|everything|every)(?:\s+(?:of|my|the|them|these|one|active|reminders?))*", words, re.I
-    ):
+    if re.fullmatch(r"(?:all|everything)(?:\s+(?:of|my|the|them|reminders))*", words, re.IGNORECASE):
         return views
     name = _bare(words)
     if not words:
         return []
-    if name == "next":
-        return sorted(views, key=lambda view: view.scheduled_at)[:1]
     if name in _PLACES:
         return views[_PLACES[name] :][:1]
+    if name == "next":
+        return sorted(views, key=lambda view: view.scheduled_at)[:1]
     numbered = [view for view in views if view.id == f"schedule-{name}"]
     if numbered:  # unless that number is another one's place in the list
         return numbered if views[int(name) - 1 :][:1] in ([], numbered) else []
     same = [view for view in views if _bare(view.prompt) == name]
-    found = same or [view for view in views if f" {name} " in f" {_bare(view.prompt)} " or not name]
+    found = same or [
+        view for view in views if f" {name} " in f" {_bare(view.prompt)} " or (words and not name)
+    ]
     return found if len(found) == 1 else []
 
 
