@@ -5,17 +5,14 @@ Nothing here decodes more than it looks at: a payload can be large, and as objec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, UnsupportedLogError
-from watchbell.log.event import SURFACE_TYPES, Replacement
+from watchbell.log.event import SURFACE_TYPES, Event, Replacement
 from watchbell.log.values import MAX_NESTING, count_values, nesting_depth
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact."""
