@@ -14,7 +14,7 @@ from tests.program import ask
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer, WallClock, wall_ms
-from watchbell.instants import render_instant
+from watchbell.instants import Instant, render_instant
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
@@ -288,7 +288,7 @@ def test_a_delivery_and_its_turn_leave_nothing_to_the_collector(tmp_path: Path) 
         gc.collect()
         for _ in range(3):
             ended.clear()
-            await ask(agent, "schedule_create", prompt="p", at=render_instant(wall_ms() + 20))
+            await ask(agent, "schedule_create", prompt="p", at=render_instant(Instant(wall_ms() + 20)))
             await ended.wait()
             await agent.when_idle()
         return gc.collect()
