@@ -12,6 +12,7 @@ import time
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -57,7 +58,7 @@ def stored(home: Path, session: str) -> bytes:
     return logs[0].read_bytes() if logs else b""
 
 
-def changes(raw: bytes) -> list[dict[str, object]]:
+def changes(raw: bytes) -> list[dict[str, Any]]:
     text = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read().decode()
     rows = [json.loads(line) for line in text.split("\n") if line]
     return [row["data"] for row in rows if row["type"] == "schedule/change"]

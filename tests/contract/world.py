@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from watchbell import Host, schedule
 from watchbell.cli.commands.call import call_tool
 from watchbell.cli.main import app
-from watchbell.instants import decode_instant, render_instant
+from watchbell.instants import Instant, decode_instant, render_instant
 from watchbell.log.event import Draft
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message
@@ -40,7 +40,7 @@ PROGRAM = get_command(app)  # made once: that costs more than most commands
 
 def later(seconds: float, start: str = T0) -> str:
     """Canonical UTC, this many seconds after an instant."""
-    return render_instant(decode_instant(start) + round(seconds * 1000))
+    return render_instant(Instant(decode_instant(start) + round(seconds * 1000)))
 
 
 def record(kind: str = "after", schedule_id: str = "schedule-1", **changes: Any) -> dict[str, Any]:
@@ -207,4 +207,4 @@ def run_watchbell(*arguments: str, stdin: bytes | None = None) -> Printed:
             code = end.code
         sys.stdout.flush()
         sys.stderr.flush()
-        return Printed(code or 0, printed.getvalue(), told_errors.getvalue().decode())
+        return Printed(int(code or 0), printed.getvalue(), told_errors.getvalue().decode())

@@ -9,7 +9,7 @@ from tests.cli.conftest import FUTURE, Ran, Store, create
 from tests.logs import create as log_create
 from tests.logs import place, units
 from watchbell.log.event import Draft
-from watchbell.log.payloads import EndSeed, StepMark, TurnEnd, TurnStart
+from watchbell.log.payloads import EndSeed, StepMark, TurnStart
 
 
 def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Callable[..., Ran], store: Store) -> None:
@@ -18,7 +18,7 @@ def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Callable[..., Ran
         "a",
         Draft("turn/start", TurnStart(1)),
         Draft("step/start", StepMark(1, 1)),
-        Draft("turn/end", TurnEnd(1, error)),
+        Draft("turn/end", {"turn": 1, "reason": error}),
         create("x", "z", FUTURE),
     )
     assert watchbell("log", "a").out.splitlines() == [

@@ -9,7 +9,7 @@ from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message as LogMessage
 from watchbell.log.messages import TextBlock
-from watchbell.log.payloads import StepMark, TurnEnd, TurnStart
+from watchbell.log.payloads import Completed, StepMark, TurnEnd, TurnStart
 from watchbell.reminders.records import Dispatch, draft_change
 
 AT = "2020-01-01T00:10:00.000Z"
@@ -36,7 +36,7 @@ def turn(number: int, message: LogMessage) -> list[Draft]:
         Draft("step/start", StepMark(number, 1)),
         Draft("user/message", message, None, "append"),
         Draft("step/end", StepMark(number, 1)),
-        Draft("turn/end", TurnEnd(number, {"kind": "completed"})),
+        Draft("turn/end", TurnEnd(number, Completed())),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_an_unknown_kind_is_rejected(kind: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        *(create_row(**{key: ...}) for key in ("id", "prompt", "afterSeconds", "scheduledAt")),
+        *(create_row(**cast("Any", {key: ...})) for key in ("id", "prompt", "afterSeconds", "scheduledAt")),
         create_row("every", everySeconds=...),
         {"version": 1, "operation": "create"},
         {"version": 1, "operation": "delete"},

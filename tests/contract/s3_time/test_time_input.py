@@ -46,8 +46,9 @@ def test_create_takes_exactly_one_selector(count: int) -> None:
     `invalid_selector`."""
     given = dict([("after_seconds", 600), ("at", later(600)), ("every_seconds", 600)][:count])
     assert answer(**given) == "invalid_selector"
-    for name, value in (("after_seconds", 600), ("at", later(600)), ("every_seconds", 600)):
-        assert answer(**{name: value}) == later(600)
+    alone: list[dict[str, Any]] = [{"after_seconds": 600}, {"at": later(600)}, {"every_seconds": 600}]
+    for selector in alone:
+        assert answer(**selector) == later(600)
 
 
 def test_a_delay_counts_from_the_creation() -> None:

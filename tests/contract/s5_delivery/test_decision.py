@@ -208,7 +208,7 @@ def test_an_append_that_fails_queues_nothing() -> None:
         await at.remind(60)
         tried = refuse_dispatches(at.agent, times=1)
         await asyncio.sleep(60.9)
-        assert types(tried) == ["agent/inbox/spliced", "schedule/change"]
+        assert [draft.type for draft in tried] == ["agent/inbox/spliced", "schedule/change"]
         assert operations(at.events) == ["create schedule-1"]
         assert inbox(at.agent).next_turn == ()
         await at.until(1)

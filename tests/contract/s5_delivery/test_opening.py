@@ -28,7 +28,7 @@ from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock, TextDelta
-from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnStart
 from watchbell.testing import MemoryDisk, call, hang, think
 from watchbell.tools.function import tool
 
@@ -70,7 +70,7 @@ def entered(number: int, message: Message) -> list[Draft]:
 def ended(number: int, reason: dict[str, Any], *, step: bool = True) -> list[Draft]:
     """And the turn ends."""
     ends = [Draft("step/end", StepMark(number, 1))] if step else []
-    return [*ends, Draft("turn/end", TurnEnd(number, reason))]
+    return [*ends, Draft("turn/end", {"turn": number, "reason": reason})]
 
 
 def change(row: dict[str, Any]) -> Draft:
