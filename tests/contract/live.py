@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -153,6 +155,21 @@ def live(
             return await body(Live(clock, program, await program.host.agents.open(SESSION)))
 
     return run(main, logs_errors=logs_errors)
+
+
+def living(test: Callable[..., Awaitable[None]] | None = None, **options: Any) -> Any:
+    """Have `live` run an async test, whose first parameter is the live session, with these options."""
+    if test is None:
+        return functools.partial(living, **options)
+
+    @functools.wraps(test)
+    def run_test(**given: Any) -> None:
+        live(lambda at: test(at, **given), **options)
+
+    signature = inspect.signature(test)
+    others = list(signature.parameters.values())[1:]  # what pytest has to give
+    run_test.__signature__ = signature.replace(parameters=others)  # pyright: ignore[reportAttributeAccessIssue]
+    return run_test
 
 
 def refuse_dispatches(agent: Agent, times: int) -> list[Draft]:

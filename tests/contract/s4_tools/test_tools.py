@@ -148,8 +148,7 @@ def test_the_page_of_the_catalog_is_fresh() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
-    [("create", CreateArguments), ("list", ListArguments), ("delete", DeleteArguments)],
+    ("name", "shape"), [("create", CreateArguments), ("list", ListArguments), ("delete", DeleteArguments)]
 )
 def test_the_schemas_are_derived_from_the_shapes_that_calls_are_read_by(
     name: str, shape: type[msgspec.Struct]

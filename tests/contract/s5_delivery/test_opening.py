@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
 from tests.program import (
     data,
@@ -345,21 +345,18 @@ def test_a_turn_that_a_person_opened_is_not() -> None:
     assert [reason["kind"] for reason in reasons(events)] == ["interrupted"]
 
 
-def test_a_live_session_takes_up_what_its_storage_did_not_confirm() -> None:
+@living
+async def test_a_live_session_takes_up_what_its_storage_did_not_confirm(at: Live) -> None:
     """A live session does not wait for the next opening: once its storage confirms again, the turn that had
     to end for it is taken up."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        await asyncio.sleep(59.9)
-        at.program.store.fail_writes(None)
-        await at.until(600)
-        assert take_ups(at.events) == []
-        assert at.program.model.requests == []
-        at.program.store.heal()
-        await at.until(61)
-        await passes()
-        assert take_ups(at.events) == [1]
-        assert reason_kinds(at.events) == ["error", "completed"]
-
-    live(body)
+    await at.remind(60)
+    await asyncio.sleep(59.9)
+    at.program.store.fail_writes(None)
+    await at.until(600)
+    assert take_ups(at.events) == []
+    assert at.program.model.requests == []
+    at.program.store.heal()
+    await at.until(61)
+    await passes()
+    assert take_ups(at.events) == [1]
+    assert reason_kinds(at.events) == ["error", "completed"]

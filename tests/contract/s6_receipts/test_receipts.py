@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, delete_row, dispatch_row, later, run_watchbell
 from tests.program import ask, quiet
 from watchbell.log.event import Draft
@@ -135,22 +135,19 @@ def test_a_mere_resume_hides_nothing() -> None:
     assert receipt(inherited, 2, seed_length=4) == ("p", later(600))
 
 
-def test_it_never_changes_who_owns_what() -> None:
+@living
+async def test_it_never_changes_who_owns_what(at: Live) -> None:
     """It never changes who owns what: the fork shows its parent's receipts and has none of its reminders."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60, "parent's")
-        await at.repeat(300)
-        await at.until(61)
-        fork = await at.program.host.agents.fork(at.agent, "fork")
-        dispatch = max(event.seq for event in fork.session.events if event.type == "schedule/change")
-        seed_length = fork.session.header.owned_from
-        shown = schedule_reminder_presentation(fork.session.events, dispatch, seed_length)
-        assert shown is not None
-        assert shown.prompt == "parent's"
-        assert await ask(fork, "schedule_list") == []
-
-    live(body)
+    await at.remind(60, "parent's")
+    await at.repeat(300)
+    await at.until(61)
+    fork = await at.program.host.agents.fork(at.agent, "fork")
+    dispatch = max(event.seq for event in fork.session.events if event.type == "schedule/change")
+    seed_length = fork.session.header.owned_from
+    shown = schedule_reminder_presentation(fork.session.events, dispatch, seed_length)
+    assert shown is not None
+    assert shown.prompt == "parent's"
+    assert await ask(fork, "schedule_list") == []
 
 
 # --- for people ------------------------------------------------------------------------------------------

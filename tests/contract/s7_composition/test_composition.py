@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, living
 from tests.contract.world import create_row, delete_row, dispatch_row, later
 from tests.program import Program, ask, operations, quiet, run, store, texts
 from watchbell import schedule
@@ -71,33 +71,27 @@ def test_it_adopts_no_agent_that_lives_already() -> None:
     run(main)
 
 
-def test_it_gives_nothing_to_child_agents() -> None:
+@living
+async def test_it_gives_nothing_to_child_agents(at: Live) -> None:
     """It gives nothing to child agents: they have no tools of it and no owner."""
-
-    async def body(at: Live) -> None:
-        disk = at.program.disk
-        child = await at.program.host.agents.create_child(at.agent, "child")
-        assert (names(at.agent), names(child)) == (NAMES, [])
-        child.session.append_batch([change(create_row("at", scheduledAt=later(60)))])
-        child.followup("hello")
-        await quiet(child)
-        await asyncio.sleep(600)
-        assert operations(child.session.events) == ["create schedule-1"]
-        assert operations(disk.events("child")) == ["create schedule-1"]
-
-    live(body)
+    disk = at.program.disk
+    child = await at.program.host.agents.create_child(at.agent, "child")
+    assert (names(at.agent), names(child)) == (NAMES, [])
+    child.session.append_batch([change(create_row("at", scheduledAt=later(60)))])
+    child.followup("hello")
+    await quiet(child)
+    await asyncio.sleep(600)
+    assert operations(child.session.events) == ["create schedule-1"]
+    assert operations(disk.events("child")) == ["create schedule-1"]
 
 
-def test_its_tools_are_registered_through_that_agents_context() -> None:
+@living
+async def test_its_tools_are_registered_through_that_agents_context(at: Live) -> None:
     """It registers its tools through that exact agent's context: they are seen there alone, and vanish with
     the agent, all three together."""
-
-    async def body(at: Live) -> None:
-        assert at.program.host.ctx.tools.tools() == ()
-        await at.agent.aclose()
-        assert names(at.agent) == []
-
-    live(body)
+    assert at.program.host.ctx.tools.tools() == ()
+    await at.agent.aclose()
+    assert names(at.agent) == []
 
 
 def test_its_tools_vanish_with_the_plugin() -> None:
@@ -120,16 +114,13 @@ def test_its_tools_vanish_with_the_plugin() -> None:
     run(main)
 
 
-def test_a_name_that_is_taken_rolls_the_others_back() -> None:
+@living(tools=[schedule_list], logs_errors=True)
+async def test_a_name_that_is_taken_rolls_the_others_back(at: Live) -> None:
     """A conflict over the name of one tool rolls the others back: an agent has all three or none."""
-
-    async def body(at: Live) -> None:
-        assert names(at.agent) == ["schedule_list"]
-        at.agent.followup("hello")
-        await quiet(at.agent)
-        assert texts(at.agent) == ["hello", "ok"]
-
-    live(body, tools=[schedule_list], logs_errors=True)
+    assert names(at.agent) == ["schedule_list"]
+    at.agent.followup("hello")
+    await quiet(at.agent)
+    assert texts(at.agent) == ["hello", "ok"]
 
 
 # --- the invariant companion -----------------------------------------------------------------------------
@@ -157,15 +148,12 @@ def guarded(*drafts: Draft, disk: MemoryDisk | None = None) -> None:
     run(main)
 
 
-def test_it_is_a_plugin_of_its_own_and_opt_in() -> None:
+@living
+async def test_it_is_a_plugin_of_its_own_and_opt_in(at: Live) -> None:
     """The invariant companion is a plugin of its own, and opt-in: without it the log takes what it is
     given."""
-
-    async def body(at: Live) -> None:
-        at.agent.session.append_batch([change(delete_row("nobody"))])
-        assert (await at.list())["code"] == "corrupt_schedule_log"
-
-    live(body)
+    at.agent.session.append_batch([change(delete_row("nobody"))])
+    assert (await at.list())["code"] == "corrupt_schedule_log"
 
 
 def test_it_checks_every_stored_log_when_it_loads() -> None:
@@ -213,32 +201,28 @@ def test_it_checks_every_session_that_comes_later(how: str) -> None:
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_a_bad_candidate_is_refused_before_it_is_in_the_log(bad: list[dict[str, Any]]) -> None:
+@living(plugins=[schedule.invariant()])
+async def test_a_bad_candidate_is_refused_before_it_is_in_the_log(
+    at: Live, bad: list[dict[str, Any]]
+) -> None:
     """Every candidate `schedule/change` is checked before it is appended; a bad one is refused before it is
     in the log, and with it the whole batch."""
-
-    async def body(at: Live) -> None:
-        await at.remind(600)
-        length = len(at.events)
-        with pytest.raises(ScheduleLogError):
-            at.agent.session.append_batch([change(create_row("at", "good")), *map(change, bad)])
-        assert len(at.events) == length
-        assert len(await at.list()) == 1
-
-    live(body, plugins=[schedule.invariant()])
+    await at.remind(600)
+    length = len(at.events)
+    with pytest.raises(ScheduleLogError):
+        at.agent.session.append_batch([change(create_row("at", "good")), *map(change, bad)])
+    assert len(at.events) == length
+    assert len(await at.list()) == 1
 
 
-def test_it_is_the_same_fold() -> None:
+@living(plugins=[schedule.invariant()])
+async def test_it_is_the_same_fold(at: Live) -> None:
     """It is the same fold: what Schedule itself appends passes, and a fork is folded from its own first event
     on."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        await at.repeat(300)
-        await at.until(700)
-        assert at.delivered == ["schedule-1", "schedule-2", "schedule-2"]
-        await at.begin("delete", id="schedule-2")
-        fork = await at.program.host.agents.fork(at.agent, "fork")
-        assert (await ask(fork, "schedule_create", prompt="p", after_seconds=60))["id"] == "schedule-1"
-
-    live(body, plugins=[schedule.invariant()])
+    await at.remind(60)
+    await at.repeat(300)
+    await at.until(700)
+    assert at.delivered == ["schedule-1", "schedule-2", "schedule-2"]
+    await at.begin("delete", id="schedule-2")
+    fork = await at.program.host.agents.fork(at.agent, "fork")
+    assert (await ask(fork, "schedule_create", prompt="p", after_seconds=60))["id"] == "schedule-1"

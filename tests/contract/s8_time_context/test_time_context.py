@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import run_watchbell
 from tests.program import data, quiet, user_texts
 from watchbell.host import time_context
@@ -48,16 +48,13 @@ def test_it_adds_one_message_at_the_head_of_each_step_that_somebody_opens() -> N
     ]  # fmt: skip
 
 
-def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday() -> None:
+@living(plugins=[time_context()], after=43_200)
+async def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday(at: Live) -> None:
     """It holds the current time with its offset and IANA zone, the same in UTC, and the weekday, which is the
     one in that zone."""
-
-    async def body(at: Live) -> str:
-        at.agent.followup("go", source=person("Pacific/Auckland"))
-        await quiet(at.agent)
-        return user_texts(at.events)[0]
-
-    assert live(body, plugins=[time_context()], after=43_200) == (
+    at.agent.followup("go", source=person("Pacific/Auckland"))
+    await quiet(at.agent)
+    assert user_texts(at.events)[0] == (
         "[TIME CONTEXT]\n"
         "now_local: 2026-12-02T01:00:00+13:00\n"
         "time_zone: Pacific/Auckland\n"
@@ -66,67 +63,52 @@ def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday() -> N
     )
 
 
-def test_its_source_says_who_it_is_from() -> None:
+@living(plugins=[time_context()])
+async def test_its_source_says_who_it_is_from(at: Live) -> None:
     """Its `source` is `{"kind": "plugin", "plugin": "time-context"}`."""
-
-    async def body(at: Live) -> Any:
-        at.agent.followup("go")
-        await quiet(at.agent)
-        return data(at.events, "user/message")[0]["source"]
-
-    assert live(body, plugins=[time_context()]) == {"kind": "plugin", "plugin": "time-context"}
+    at.agent.followup("go")
+    await quiet(at.agent)
+    assert data(at.events, "user/message")[0]["source"] == {"kind": "plugin", "plugin": "time-context"}
 
 
-def test_the_zone_is_carried_in_the_users_message() -> None:
+@living(plugins=[time_context(time_zone="UTC")])
+async def test_the_zone_is_carried_in_the_users_message(at: Live) -> None:
     """The zone is carried in the `source` of the user's message by whoever sent it; each message may bring
     another one."""
-
-    async def body(at: Live) -> list[str]:
-        for zone in ("Europe/Berlin", "Asia/Tokyo"):
-            at.agent.followup("go", source=person(zone))
-            await quiet(at.agent)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context(time_zone="UTC")]) == ["Europe/Berlin", "Asia/Tokyo"]
+    for zone in ("Europe/Berlin", "Asia/Tokyo"):
+        at.agent.followup("go", source=person(zone))
+        await quiet(at.agent)
+    assert zones(at.events) == ["Europe/Berlin", "Asia/Tokyo"]
 
 
-def test_a_reminders_step_uses_the_latest_zone_known() -> None:
+@living(plugins=[time_context()])
+async def test_a_reminders_step_uses_the_latest_zone_known(at: Live) -> None:
     """A reminder's step uses the latest one that is known, also after a restart."""
-
-    async def body(at: Live) -> list[str]:
-        for zone in ("Europe/Berlin", "Asia/Tokyo", None):
-            at.agent.followup("go", source=person(zone))
-            await quiet(at.agent)
-        await at.remind(60)
-        await at.agent.aclose()
-        at.agent = await at.program.host.agents.resume("s")
-        await at.until(61)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context()]) == ["Europe/Berlin", "Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"]
+    for zone in ("Europe/Berlin", "Asia/Tokyo", None):
+        at.agent.followup("go", source=person(zone))
+        await quiet(at.agent)
+    await at.remind(60)
+    await at.agent.aclose()
+    at.agent = await at.program.host.agents.resume("s")
+    await at.until(61)
+    assert zones(at.events) == ["Europe/Berlin", "Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"]
 
 
-def test_else_it_uses_the_setting() -> None:
+@living(plugins=[time_context(time_zone="Europe/Berlin")])
+async def test_else_it_uses_the_setting(at: Live) -> None:
     """If none is known it uses the setting."""
-
-    async def body(at: Live) -> list[str]:
-        await at.remind(60)
-        await at.until(61)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context(time_zone="Europe/Berlin")]) == ["Europe/Berlin"]
+    await at.remind(60)
+    await at.until(61)
+    assert zones(at.events) == ["Europe/Berlin"]
 
 
 @pytest.mark.parametrize("zone", [None, "Nowhere/Else"])
-def test_with_none_it_says_so_and_tells_the_model_to_ask(zone: str | None) -> None:
+@living(plugins=[time_context()])
+async def test_with_none_it_says_so_and_tells_the_model_to_ask(at: Live, zone: str | None) -> None:
     """With none it says so, and tells the model to ask; UTC is told all the same."""
-
-    async def body(at: Live) -> str:
-        at.agent.followup("go", source=person(zone))
-        await quiet(at.agent)
-        return user_texts(at.events)[0]
-
-    assert live(body, plugins=[time_context()]) == (
+    at.agent.followup("go", source=person(zone))
+    await quiet(at.agent)
+    assert user_texts(at.events)[0] == (
         f"[TIME CONTEXT]\nnow_utc: 2026-12-01T00:00:00Z\nweekday: Tuesday (UTC)\n{UNKNOWN}"
     )
 

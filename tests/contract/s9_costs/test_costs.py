@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.program import data, quiet, user_texts
 from watchbell.host import time_context
 from watchbell.log.values import encode_json
@@ -61,29 +61,23 @@ def _spec(tool: Any) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
-def test_each_call_has_one_json_result() -> None:
+@living(script=SCRIPT)
+async def test_each_call_has_one_json_result(at: Live) -> None:
     """Each call costs one result, the JSON of its value."""
-
-    async def body(at: Live) -> tuple[int, int]:
-        await a_day(at)
-        return len(data(at.events, "tool/call")), len(data(at.events, "tool/result"))
-
-    assert live(body, SCRIPT) == (2, 2)
+    await a_day(at)
+    assert (len(data(at.events, "tool/call")), len(data(at.events, "tool/result"))) == (2, 2)
 
 
-def test_each_one_shot_and_each_batch_is_one_user_message() -> None:
+@living
+async def test_each_one_shot_and_each_batch_is_one_user_message(at: Live) -> None:
     """Each one-shot costs one user message, and each batch one, however many reminders are in it and however
     many of their occurrences were missed."""
-
-    async def body(at: Live) -> list[int]:
-        await at.remind(60)
-        for _ in range(5):
-            await at.repeat(300)
-        at.clock.step(86_400)
-        await at.until(1)
-        return [text.count("occurrence_at") for text in user_texts(at.events)]
-
-    assert live(body) == [1, 5]
+    await at.remind(60)
+    for _ in range(5):
+        await at.repeat(300)
+    at.clock.step(86_400)
+    await at.until(1)
+    assert [text.count("occurrence_at") for text in user_texts(at.events)] == [1, 5]
 
 
 def test_it_is_appended_at_the_end_of_the_history() -> None:
