@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from typer.main import get_command
@@ -23,10 +23,6 @@ from watchbell.reminders.records import SCHEDULE_CHANGE
 from watchbell.reminders.rules import Limits, ZoneLookup
 from watchbell.storage.base import SessionPersistence
 from watchbell.testing import MemoryDisk, MemoryStorage, ScriptedModel, SimulatedClock, simulate
-from watchbell.tools.definition import AbortSignal, ToolExecution
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
 
 T = TypeVar("T")
 T0 = "2026-12-01T00:00:00.000Z"
@@ -98,19 +94,12 @@ class World:
     ) -> Any:
         """One call of `schedule_<tool>`, outside any turn; its canonical value."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        return simulate(
-            lambda wall: call_tool(
-                self.storage,
-                SESSION,
-                f"schedule_{tool}",
-                text,
-                clock=wall,
-                create=True,
-                limits=limits,
-                zones=zones,
-            ),
-            start=decode_instant(clock),
-        )
+
+        async def main(wall: SimulatedClock) -> Any:
+            options = {"clock": wall, "create": True, "limits": limits, "zones": zones}
+            return await call_tool(self.storage, SESSION, f"schedule_{tool}", text, **options)
+
+        return simulate(main, start=decode_instant(clock))
 
     def create(self, *, clock: str = T0, **arguments: Any) -> Any:
         """One call of `schedule_create`, the prompt `p` unless it is given."""
@@ -136,23 +125,15 @@ class World:
         return [json.loads(bytes(event.raw)) for event in events if event.type == event_type]
 
     def live(
-        self,
-        body: Callable[[Host, SimulatedClock], Awaitable[T]],
-        *,
-        start: str = T0,
-        script: Any = (),
-        plugins: Sequence[Any] | None = None,
+        self, body: Callable[[Host, SimulatedClock], Awaitable[T]], *, start: str = T0, script: Any = ()
     ) -> T:
         """Run `body(host, clock)` in simulated time, in a host over this disk with Schedule in it."""
 
         async def main(clock: SimulatedClock) -> T:
-            host = Host(
-                storage=self.storage,
-                model=ScriptedModel(script),
-                plugins=[schedule.plugin()] if plugins is None else plugins,
-                clock=clock,
-            )
-            async with host:
+            model = ScriptedModel(script)
+            async with Host(
+                storage=self.storage, model=model, plugins=[schedule.plugin()], clock=clock
+            ) as host:
                 return await body(host, clock)
 
         return simulate(main, start=decode_instant(start))
@@ -164,25 +145,14 @@ class World:
             agent = await host.agents.open(SESSION)
             await asyncio.sleep(seconds)
             await agent.when_idle()
-            return [message for message in agent.transcript() if is_reminder(message)]
+            return [message for message in agent.transcript() if message.source.get("plugin") == "schedule"]
 
         return self.live(body, start=start)
-
-
-def is_reminder(message: Message) -> bool:
-    """Whether Schedule sent the message."""
-    return message.source.get("plugin") == "schedule"
 
 
 def answer_of(value: Any) -> str:
     """The target of a call that succeeded, else its code."""
     return value.get("scheduledAt") or value["code"]
-
-
-async def told(agent: Agent, tool: str, arguments: dict[str, Any]) -> Any:
-    """The canonical value of a call that a live agent makes."""
-    execution = ToolExecution(agent, "call", AbortSignal())
-    return (await agent.tools.execute(tool, json.dumps(arguments), execution)).value
 
 
 class Printed(NamedTuple):

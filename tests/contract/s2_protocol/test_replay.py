@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.contract.live import Live, living
 from tests.contract.world import SESSION, T0, World, create_row, delete_row, dispatch_row, later, record
+from tests.program import texts
 from watchbell import Host
 from watchbell.errors import CorruptLogError
 from watchbell.storage.jsonl.store import JsonlStorage
@@ -200,26 +202,17 @@ def test_a_seed_length_outside_the_log_is_corrupt() -> None:
 # --- two kinds of damage ---------------------------------------------------------------------------------
 
 
-def damage(tmp_path: Path) -> tuple[JsonlStorage, bytes]:
-    """A session in a plain file, with one damaged row between sound ones."""
-    storage = JsonlStorage(tmp_path, compression="none")
+def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
+    """A damaged frame, row or envelope refuses to open the session with `CorruptLogError`; nothing on disk is
+    changed. `watchbell call` answers `corrupt_schedule_log`."""
     world = World()
-    world.storage = storage
+    world.storage = JsonlStorage(tmp_path, compression="none")
     for _ in range(3):
         world.create(after_seconds=600)
     (log,) = tmp_path.rglob("session.jsonl")
     lines = log.read_bytes().split(b"\n")
-    lines[2] = lines[2][:-1]
-    log.write_bytes(b"\n".join(lines))
-    return storage, log.read_bytes()
-
-
-def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
-    """A damaged frame, row or envelope refuses to open the session with `CorruptLogError`; nothing on disk is
-    changed. `watchbell call` answers `corrupt_schedule_log`."""
-    storage, before = damage(tmp_path)
-    world = World()
-    world.storage = storage
+    before = b"\n".join([*lines[:2], lines[2][:-1], *lines[3:]])
+    log.write_bytes(before)
 
     async def body(host: Host, _: SimulatedClock) -> None:
         with pytest.raises(CorruptLogError):
@@ -227,7 +220,6 @@ def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
 
     world.live(body)
     assert [world.list()["code"], world.create(after_seconds=60)["code"]] == [CORRUPT, CORRUPT]
-    (log,) = tmp_path.rglob("session.jsonl")
     assert log.read_bytes() == before
 
 
@@ -239,15 +231,10 @@ def test_an_invalid_schedule_stream_opens_and_every_tool_says_so() -> None:
     assert len(world.changes()) == 2
 
 
-def test_an_invalid_schedule_stream_silences_the_owner_and_leaves_the_conversation() -> None:
+@living(log=[create_row("at"), create_row()], script=["hello yourself"])
+async def test_an_invalid_schedule_stream_silences_the_owner_alone(at: Live) -> None:
     """In such a session the owner stays silent, and the conversation goes on."""
-    world = World(create_row("at"), create_row())
-
-    async def body(host: Host, _: SimulatedClock) -> list[str]:
-        agent = await host.agents.resume(SESSION)
-        await asyncio.sleep(3600)
-        agent.followup("hello")
-        await agent.when_idle()
-        return [message.text for message in agent.transcript()]
-
-    assert world.live(body, script=["hello yourself"]) == ["hello", "hello yourself"]
+    await asyncio.sleep(3600)
+    at.agent.followup("hello")
+    await at.agent.when_idle()
+    assert texts(at.agent) == ["hello", "hello yourself"]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Gate, Live, living
-from tests.program import Program, operations, passes, run
-from watchbell.clock import Clock
+from tests.contract.live import Live, living
+from tests.program import operations, passes
 from watchbell.reminders.rules import Limits, decode_create
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.session import Session
@@ -39,28 +38,22 @@ class CountedClock(SimulatedClock):
         return super().now_ms()
 
 
-def test_create_samples_the_clock_once_after_the_first_barrier() -> None:
+@living(with_schedule=False)
+async def test_create_samples_the_clock_once_after_the_first_barrier(at: Live) -> None:
     """A create reads the clock once between its first barrier and its append: what has to be in the future,
     and the target, are counted from that one instant. Another reading, after the last barrier, is for the
     view."""
-
-    async def main(clock: SimulatedClock) -> tuple[list[int], Any]:
-        async with Program(clock) as program:
-            gate = Gate(program)
-            request = decode_create('{"prompt":"p","after_seconds":600}', ZoneTable(), Limits())
-            session = await program.host.sessions.create("s")
-            counted: Clock = CountedClock(session)
-            transactions = Transactions(session, program.host.sessions, counted, Limits())
-            gate.stop()
-            call = asyncio.create_task(transactions.create(request, AbortSignal()))
-            await gate.reached()
-            await asyncio.sleep(60)
-            assert counted.readings == []
-            gate.open()
-            return counted.readings, await call
-
-    readings, view = run(main)
-    assert readings == [0, 1]
+    request = decode_create('{"prompt":"p","after_seconds":600}', ZoneTable(), Limits())
+    counted = CountedClock(at.agent.session)
+    transactions = Transactions(at.agent.session, at.program.host.sessions, counted, Limits())
+    at.gate.stop()
+    call = asyncio.create_task(transactions.create(request, AbortSignal()))
+    await at.gate.reached()
+    await asyncio.sleep(60)
+    assert counted.readings == []
+    at.gate.open()
+    view: Any = await call
+    assert counted.readings == [0, 1]
     assert view["scheduledAt"] == "2026-12-01T00:11:00.000Z"
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.contract.live import Gate, Live, living
-from tests.program import Program, operations, quiet, results, run
+from tests.program import operations, quiet, results
 from watchbell.log.header import SessionHeader
 from watchbell.reminders.rules import CreateRequest, Limits, decode_create
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.session import Session
-from watchbell.testing import SimulatedClock, call
+from watchbell.testing import call
 from watchbell.tools.definition import AbortSignal
 from watchbell.tools.function import tool
 from watchbell.zones import ZoneTable
@@ -32,6 +32,10 @@ async def work(seconds: int) -> None:
 
 def request() -> CreateRequest:
     return decode_create('{"prompt":"p","after_seconds":600}', ZoneTable(), Limits())
+
+
+def transactions_of(at: Live, session: Session | None = None) -> Transactions:
+    return Transactions(session or at.agent.session, at.program.host.sessions, at.clock, Limits())
 
 
 # --- one after the other ---------------------------------------------------------------------------------
@@ -157,22 +161,18 @@ async def test_each_call_begins_with_a_barrier(at: Live) -> None:
     assert [event.type for event in at.program.disk.events("s")] == ["agent/inbox/spliced"]
 
 
-def test_a_barrier_that_nobody_acknowledges_is_none() -> None:
+@living(with_schedule=False)
+async def test_a_barrier_that_nobody_acknowledges_is_none(at: Live) -> None:
     """If no durability listener acknowledged, the answer is `persistence_uncertain`."""
-
-    async def main(clock: SimulatedClock) -> Any:
-        async with Program(clock) as program:
-            session = Session(
-                SessionHeader(id="nobody's", created_at=0, delegation_depth=0), now_ms=clock.now_ms
-            )
-            transactions = Transactions(session, program.host.sessions, clock, Limits())
-            return [
-                await transactions.create(request(), AbortSignal()),
-                await transactions.list(AbortSignal()),
-                await transactions.delete("a", AbortSignal()),
-            ]
-
-    assert [value["code"] for value in run(main)] == [UNCERTAIN] * 3
+    at.gate.withdraw()
+    header = SessionHeader(id="nobody's", created_at=0, delegation_depth=0)
+    transactions = transactions_of(at, Session(header, now_ms=at.clock.now_ms))
+    values: list[Any] = [
+        await transactions.create(request(), AbortSignal()),
+        await transactions.list(AbortSignal()),
+        await transactions.delete("a", AbortSignal()),
+    ]
+    assert [value["code"] for value in values] == [UNCERTAIN] * 3
 
 
 @living
@@ -216,26 +216,20 @@ async def test_the_id_is_told_when_the_append_was_made(at: Live) -> None:
 # --- what a durable change sets off ----------------------------------------------------------------------
 
 
-def test_the_owner_is_asked_after_each_barrier_that_held() -> None:
+@living(with_schedule=False)
+async def test_the_owner_is_asked_after_each_barrier_that_held(at: Live) -> None:
     """After every first barrier that held, and again after every last one, the owner is asked to look again;
     after one that failed it is not."""
-
-    async def main(clock: SimulatedClock) -> list[int]:
-        async with Program(clock) as program:
-            gate = Gate(program)
-            session = await program.host.sessions.create("s")
-            transactions = Transactions(session, program.host.sessions, clock, Limits())
-            asked: list[int] = []
-            transactions.on_durable_change = lambda: asked.append(gate.asked)
-            await transactions.create(request(), AbortSignal())
-            await transactions.list(AbortSignal())
-            gate.fail(2)
-            await transactions.delete("schedule-1", AbortSignal())
-            gate.fail(1)
-            await transactions.list(AbortSignal())
-            return asked
-
-    assert run(main) == [1, 2, 3, 4]
+    transactions = transactions_of(at)
+    asked: list[int] = []
+    transactions.on_durable_change = lambda: asked.append(at.gate.asked)
+    await transactions.create(request(), AbortSignal())
+    await transactions.list(AbortSignal())
+    at.gate.fail(2)
+    await transactions.delete("schedule-1", AbortSignal())
+    at.gate.fail(1)
+    await transactions.list(AbortSignal())
+    assert asked == [1, 2, 3, 4]
 
 
 @living
@@ -252,18 +246,14 @@ async def test_an_uncertain_create_is_armed_by_the_next_list_that_succeeds(at: L
     assert at.delivered == ["schedule-1"]
 
 
-def test_an_observer_that_raises_undoes_nothing() -> None:
+@living(with_schedule=False, logs_errors=True)
+async def test_an_observer_that_raises_undoes_nothing(at: Live) -> None:
     """An observer that raises does not undo a barrier that held: the call succeeds."""
 
-    async def main(clock: SimulatedClock) -> Any:
-        async with Program(clock) as program:
-            session = await program.host.sessions.create("s")
-            transactions = Transactions(session, program.host.sessions, clock, Limits())
+    def fail() -> None:
+        raise RuntimeError("no business of the caller's")
 
-            def fail() -> None:
-                raise RuntimeError("no business of the caller's")
-
-            transactions.on_durable_change = fail
-            return await transactions.create(request(), AbortSignal())
-
-    assert run(main, logs_errors=True)["id"] == "schedule-1"
+    transactions = transactions_of(at)
+    transactions.on_durable_change = fail
+    view: Any = await transactions.create(request(), AbortSignal())
+    assert view["id"] == "schedule-1"

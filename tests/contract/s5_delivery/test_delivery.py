@@ -6,14 +6,14 @@ One owner for each live root agent sees to it that what is due comes into the co
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live, living
-from tests.contract.world import World, create_row, later
+from tests.contract.live import Live, living
+from tests.contract.world import create_row, later
 from tests.program import data, operations, passes, quiet, reason_kinds
 from watchbell.errors import AgentBusyError
+from watchbell.instants import render_instant
 from watchbell.sessions.events import SessionHealed
 from watchbell.testing import call, hang
 from watchbell.tools.function import tool
@@ -28,15 +28,14 @@ async def work(seconds: int) -> None:
 # --- waiting for the target ------------------------------------------------------------------------------
 
 
-def test_it_holds_nothing_that_replay_does_not_give() -> None:
+@living(
+    log=[create_row("at", "elsewhere", scheduledAt=later(60)), create_row("every", scheduledAt=later(90))]
+)
+async def test_it_holds_nothing_that_replay_does_not_give(at: Live) -> None:
     """The owner holds no state of its own beyond what replay gives: what another one wrote to the log it
     delivers like its own."""
-    rows = [
-        create_row("at", "from elsewhere", scheduledAt=later(60)),
-        create_row("every", scheduledAt=later(90)),
-    ]
-    delivered = World(*rows).live_for(100)
-    assert [message.source["reminders"][0]["id"] for message in delivered] == ["from elsewhere", "schedule-1"]
+    await at.until(100)
+    assert at.delivered == ["elsewhere", "schedule-1"]
 
 
 @living
@@ -44,15 +43,9 @@ async def test_the_clock_wakes_it_at_the_earliest_target(at: Live) -> None:
     """It takes the earliest target and has the clock wake it then, whatever was created first."""
     for seconds in (300, 60, 180):
         await at.remind(seconds)
-    seen: list[str] = []
-    at.agent.session.observe(lambda events: seen.extend(_times(events)))
     await at.until(301)
-    assert seen == [later(60), later(180), later(300)]
-
-
-def _times(events: Any) -> list[str]:
-    dispatched = [event for event in events if event.type == "schedule/change"]
-    return [later((event.time - 1_796_083_200_000) / 1000) for event in dispatched]
+    dispatched = [event.time for event in at.events if event.type == "schedule/change"][3:]
+    assert [render_instant(ms) for ms in dispatched] == [later(60), later(180), later(300)]
 
 
 @living
@@ -93,34 +86,31 @@ async def test_a_machine_that_slept_over_the_target_is_noticed(at: Live) -> None
 @pytest.mark.parametrize(
     "last", ["the target", "the machine running again", "the agent idle", "storage healthy"]
 )
-def test_it_is_decided_within_a_second(last: str) -> None:
+@living(script=[hang()])
+async def test_it_is_decided_within_a_second(at: Live, last: str) -> None:
     """It is decided within 1 s of the latest of: the target, the machine running again, the agent idle, the
     storage healthy."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        match last:
-            case "the target":
-                await asyncio.sleep(60)
-            case "the machine running again":
-                at.clock.freeze_monotonic(wall_seconds=600)
-            case "the agent idle":
-                at.agent.followup("go")
-                await asyncio.sleep(600)
-                at.agent.cancel()
-            case _:
-                at.program.store.fail_writes(None)
-                at.agent.inject("by the way")
-                await asyncio.sleep(90)
-                at.program.store.heal()
-                healed = asyncio.Event()
-                at.agent.ctx.on(SessionHealed, lambda _: healed.set())
-                await healed.wait()
-        assert operations(at.events) == ["create schedule-1"]
-        await asyncio.sleep(1)
-        assert operations(at.events) == ["create schedule-1", "dispatch schedule-1"]
-
-    live(body, [hang()] if last == "the agent idle" else [])
+    await at.remind(60)
+    match last:
+        case "the target":
+            await asyncio.sleep(60)
+        case "the machine running again":
+            at.clock.freeze_monotonic(wall_seconds=600)
+        case "the agent idle":
+            at.agent.followup("go")
+            await asyncio.sleep(600)
+            at.agent.cancel()
+        case _:
+            at.program.store.fail_writes(None)
+            at.agent.inject("by the way")
+            await asyncio.sleep(90)
+            at.program.store.heal()
+            healed = asyncio.Event()
+            at.agent.ctx.on(SessionHealed, lambda _: healed.set())
+            await healed.wait()
+    assert operations(at.events) == ["create schedule-1"]
+    await asyncio.sleep(1)
+    assert operations(at.events) == ["create schedule-1", "dispatch schedule-1"]
 
 
 # --- the barrier before it -------------------------------------------------------------------------------
@@ -231,42 +221,37 @@ async def test_maintenance_of_a_busy_agent_is_refused_at_once(at: Live) -> None:
 
 
 @pytest.mark.parametrize("busy", ["a turn", "maintenance", "queued input"])
-def test_a_busy_agent_is_left_alone_until_it_is_idle(busy: str) -> None:
+@living(script=[hang()])
+async def test_a_busy_agent_is_left_alone_until_it_is_idle(at: Live, busy: str) -> None:
     """An owner that finds the agent busy leaves, waits until it is idle and tries again."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        reservation = at.agent.reserve_turn_admission() if busy != "a turn" else None
-        if busy != "maintenance":
-            at.agent.followup("go")
-        await asyncio.sleep(600)
-        assert operations(at.events) == ["create schedule-1"]
-        if reservation is not None:
-            reservation.release()
-        if busy != "maintenance":
-            await asyncio.sleep(1)
-            at.agent.cancel()
-        await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-
-    live(body, [] if busy == "maintenance" else [hang()])
+    await at.remind(60)
+    reservation = at.agent.reserve_turn_admission() if busy != "a turn" else None
+    if busy != "maintenance":
+        at.agent.followup("go")
+    await asyncio.sleep(600)
+    assert operations(at.events) == ["create schedule-1"]
+    if reservation is not None:
+        reservation.release()
+    await asyncio.sleep(1)
+    at.agent.cancel()  # the turn that hangs: the person's, or the reminder's own
+    await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]
 
 
-def test_a_running_turn_is_never_interrupted_or_steered() -> None:
+@living(
+    script=[[call("work", {"seconds": 300}), call("work", {"seconds": 30})], "worked", "sure", "rang"],
+    tools=[work],
+)
+async def test_a_running_turn_is_never_interrupted_or_steered(at: Live) -> None:
     """Nothing ever interrupts or steers a running turn: each of its calls gets its result, and the reminder
     comes after it and after what the user had queued."""
-    script = [[call("work", {"seconds": 300}), call("work", {"seconds": 30})], "worked", "sure", "rang"]
-
-    async def body(at: Live) -> list[str]:
-        await at.remind(60)
-        at.agent.followup("go")
-        await asyncio.sleep(120)
-        at.agent.followup("and then?")
-        await quiet(at.agent)
-        assert reason_kinds(at.events) == ["completed"] * 3
-        return [block.text for m in at.agent.transcript() for block in m.content if hasattr(block, "text")]
-
-    said = live(body, script, tools=[work])
+    await at.remind(60)
+    at.agent.followup("go")
+    await asyncio.sleep(120)
+    at.agent.followup("and then?")
+    await quiet(at.agent)
+    assert reason_kinds(at.events) == ["completed"] * 3
+    said = [message.text for message in at.agent.transcript() if message.text]
     assert said[:4] == ["go", "worked", "and then?", "sure"]
     assert said[4].startswith("[SCHEDULE REMINDER]\n")
     assert said[5] == "rang"

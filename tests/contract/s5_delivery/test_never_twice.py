@@ -31,53 +31,40 @@ def program(clock: SimulatedClock, disk: MemoryDisk | None = None, script: Any =
 
 
 def presented(events: Any) -> list[Any]:
-    return [
-        message for message in data(events, "user/message") if message["source"].get("plugin") == "schedule"
-    ]
+    messages = data(events, "user/message")
+    return [message for message in messages if message["source"].get("plugin") == "schedule"]
 
 
 # --- the key ---------------------------------------------------------------------------------------------
 
 
-def test_the_source_names_the_reminders_and_their_occurrences() -> None:
+@living
+async def test_the_source_names_the_reminders_and_their_occurrences(at: Live) -> None:
     """The `source` of the message is `{"kind": "plugin", "plugin": "schedule", "retained": true, "reminders":
     [{"id", "occurrenceAt"}, …]}`; a batch's has `acceptedAt` besides."""
-
-    async def body(at: Live) -> list[Any]:
-        await at.remind(60)
-        await at.repeat(300)
-        await at.until(301)
-        return [list(message["source"].items()) for message in presented(at.events)]
-
+    await at.remind(60)
+    await at.repeat(300)
+    await at.until(301)
+    one, batch = [list(message["source"].items()) for message in presented(at.events)]
     head = [("kind", "plugin"), ("plugin", "schedule"), ("retained", True)]
-    assert live(body) == [
-        [*head, ("reminders", [{"id": "schedule-1", "occurrenceAt": DUE}])],
-        [
-            *head,
-            ("reminders", [{"id": "schedule-2", "occurrenceAt": later(300)}]),
-            ("acceptedAt", later(300)),
-        ],
-    ]
+    assert one == [*head, ("reminders", [{"id": "schedule-1", "occurrenceAt": DUE}])]
+    listed = ("reminders", [{"id": "schedule-2", "occurrenceAt": later(300)}])
+    assert batch == [*head, listed, ("acceptedAt", later(300))]
 
 
 def test_the_messages_id_is_a_digest_of_that_list() -> None:
     """The message's `id` is a stable digest of that list: the same reminders and occurrences have the same id
     in every program, other ones have another."""
 
-    async def body(at: Live) -> list[str]:
-        await at.remind(60, "prompts do not count")
+    async def ids_until(at: Live, seconds: int, prompt: str) -> list[str]:
+        await at.remind(60, prompt)
         await at.repeat(300)
-        await at.until(601)
+        await at.until(seconds)
         return [message["id"] for message in presented(at.events)]
 
-    async def alike(at: Live) -> list[str]:
-        await at.remind(60, "another prompt")
-        await at.until(61)
-        return [message["id"] for message in presented(at.events)]
-
-    ids = live(body)
+    ids = live(lambda at: ids_until(at, 601, "prompts do not count"))
     assert len(set(ids)) == 3
-    assert live(alike) == ids[:1]
+    assert live(lambda at: ids_until(at, 61, "another prompt")) == ids[:1]
 
 
 @pytest.mark.parametrize("tail", [1, 2])

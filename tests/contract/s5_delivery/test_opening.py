@@ -12,25 +12,14 @@ import pytest
 
 from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import (
-    data,
-    operations,
-    passes,
-    quiet,
-    reason_kinds,
-    reasons,
-    store,
-    texts,
-    types,
-    user_texts,
-)
+from tests.program import data, operations, passes, quiet, reason_kinds, reasons, texts, types, user_texts
 from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
-from watchbell.testing import MemoryDisk, call, hang, think
+from watchbell.testing import call, hang, think
 from watchbell.tools.function import tool
 
 DUE = later(60)
@@ -87,16 +76,14 @@ DECIDED = [
 RUNNING = [*DECIDED, *claimed(1), *entered(1, reminder())]
 
 
-def opened(*drafts: Draft, seed_length: int | None = None, script: Any = (), **options: Any) -> list[Any]:
+def opened(*drafts: Draft, seed_length: int | None = None) -> list[Any]:
     """Open a session that holds these events, an hour later; return what was added once all is quiet."""
 
     async def body(at: Live) -> list[Any]:
         await quiet(at.agent)
         return at.events[len(drafts) :]
 
-    disk = MemoryDisk()
-    store(disk, *drafts, seed_length=seed_length)
-    return live(body, script, disk=disk, after=3600, **options)
+    return live(body, log=drafts, seed_length=seed_length, after=3600)
 
 
 def take_ups(events: Any) -> list[Any]:
@@ -107,25 +94,19 @@ def take_ups(events: Any) -> list[Any]:
 # --- opening a session for work --------------------------------------------------------------------------
 
 
-def test_opening_appends_what_is_missing_in_one_batch_before_anything_is_published() -> None:
+@living(log=[*DECIDED, *claimed(1)], after=3600)
+async def test_opening_appends_what_is_missing_in_one_batch_at_first(at: Live) -> None:
     """Before anything is published, one batch closes an interrupted turn, then says `session/end-seed` when
     that is due, then puts back what the turn had claimed."""
-
-    async def body(at: Live) -> tuple[list[str], list[str]]:
-        seen: list[list[str]] = []
-        await at.agent.aclose()
-        at.program.disk.batches["s"] = at.program.disk.batches["s"][:1]
-        at.program.host.ctx.on(AgentCreated, lambda event: seen.append(types(event.agent.session.events)))
-        at.agent = await at.program.host.agents.resume("s")
-        await quiet(at.agent)
-        return seen[0], types(at.program.disk.batches["s"][1])
-
-    disk = MemoryDisk()
-    store(disk, *DECIDED, *claimed(1))
-    seen, stored = live(body, disk=disk, after=3600)
+    seen: list[list[str]] = []
+    await at.agent.aclose()
+    batches = at.program.disk.batches["s"] = at.program.disk.batches["s"][:1]
+    at.program.host.ctx.on(AgentCreated, lambda event: seen.append(types(event.agent.session.events)))
+    at.agent = await at.agents.resume("s")
+    await quiet(at.agent)
     added = ["turn/end", "session/end-seed", "agent/inbox/spliced"]
-    assert seen == [*types(disk.batches["s"][0]), *added]
-    assert stored[:3] == added
+    assert seen == [[*types(batches[0]), *added]]
+    assert types(batches[1])[:3] == added
 
 
 def test_opening_alone_writes_nothing() -> None:
@@ -133,7 +114,7 @@ def test_opening_alone_writes_nothing() -> None:
     assert opened(change(create_row("at", scheduledAt=later(86_400)))) == []
 
 
-def test_a_retained_message_that_was_claimed_and_did_not_enter_goes_back_to_the_head() -> None:
+def test_a_retained_message_that_was_claimed_alone_goes_back_to_the_head() -> None:
     """Each retained message that an interrupted turn had claimed, and that neither entered nor was reinserted
     later, goes back to the head of its own list, in order."""
     events = opened(
@@ -162,10 +143,8 @@ def test_what_came_back_already_does_not_come_twice() -> None:
     """What entered later, or was put back already, does not come again."""
     lost = [*DECIDED, *claimed(1), *ended(1, INTERRUPTED, step=False), queued(reminder())]
     assert len(user_texts(opened(*lost))) == 1
-    assert (
-        user_texts(opened(*lost, *claimed(2), *entered(2, reminder()), *ended(2, {"kind": "completed"})))
-        == []
-    )
+    second = [*claimed(2), *entered(2, reminder()), *ended(2, {"kind": "completed"})]
+    assert user_texts(opened(*lost, *second)) == []
 
 
 def test_only_what_the_session_owns_is_read() -> None:
@@ -249,8 +228,7 @@ def test_a_turn_whose_answer_had_text_is_not() -> None:
     async def body(at: Live) -> list[int]:
         await at.remind(60)
         await asyncio.sleep(65)
-        await at.agent.aclose()
-        at.agent = await at.program.host.agents.resume("s")
+        await at.reopen()
         await quiet(at.agent)
         return take_ups(at.events)
 
@@ -268,12 +246,8 @@ def test_a_message_is_taken_up_three_times_at_most() -> None:
     log = [*RUNNING, *ended(1, INTERRUPTED)]
     for attempt in (1, 2, 3):
         assert take_ups(opened(*log)) == [attempt]
-        mark = Draft("watchbell/take-up", TakeUp("m-schedule-1", attempt), ignorable=True)
-        log += [
-            mark,
-            Draft("turn/start", TurnStart(attempt + 1)),
-            Draft("step/start", StepMark(attempt + 1, 1)),
-        ]
+        log.append(Draft("watchbell/take-up", TakeUp("m-schedule-1", attempt), ignorable=True))
+        log += [Draft("turn/start", TurnStart(attempt + 1)), Draft("step/start", StepMark(attempt + 1, 1))]
         log += ended(attempt + 1, INTERRUPTED)
     assert take_ups(opened(*log)) == []
 
@@ -291,43 +265,36 @@ def test_the_take_up_is_written_before_its_turn_and_is_what_is_counted() -> None
 
 
 @pytest.mark.parametrize("how", ["cancelled", "disposed"])
-def test_no_try_is_spent_before_the_storage_answers(how: str) -> None:
+@living(log=[*RUNNING, *ended(1, INTERRUPTED)], after=3600)
+async def test_no_try_is_spent_before_the_storage_answers(at: Live, how: str) -> None:
     """A try is counted only once the storage has confirmed all there is: one that is cancelled or disposed of
     while it waits for that is no try."""
-
-    async def body(at: Live) -> None:
-        at.gate.stop()
-        await at.gate.reached()
+    at.gate.stop()
+    await at.gate.reached()
+    assert take_ups(at.events) == []
+    if how == "cancelled":
+        at.agent.cancel(discard_pending=True)
+    disposal = asyncio.create_task(at.agent.aclose() if how == "disposed" else asyncio.sleep(0))
+    await passes()
+    at.gate.open()
+    await disposal
+    if how == "disposed":
         assert take_ups(at.events) == []
-        if how == "cancelled":
-            at.agent.cancel(discard_pending=True)
-        disposal = asyncio.create_task(at.agent.aclose() if how == "disposed" else asyncio.sleep(0))
-        await passes()
-        at.gate.open()
-        await disposal
-        if how == "disposed":
-            assert take_ups(at.events) == []
-            at.agent = await at.program.host.agents.resume("s")
-        await quiet(at.agent)
-        assert take_ups(at.events) == [1]
-        assert reason_kinds(at.events)[-1] == "completed"
-
-    disk = MemoryDisk()
-    store(disk, *RUNNING, *ended(1, INTERRUPTED))
-    live(body, disk=disk, after=3600)
+        at.agent = await at.agents.resume("s")
+    await quiet(at.agent)
+    assert take_ups(at.events) == [1]
+    assert reason_kinds(at.events)[-1] == "completed"
 
 
-def test_take_ups_come_before_pending_messages() -> None:
+@living(
+    log=[*RUNNING, *ended(1, INTERRUPTED), queued(person())],
+    script=["about the reminder", "about the other"],
+    after=3600,
+)
+async def test_take_ups_come_before_pending_messages(at: Live) -> None:
     """Take-ups come before pending messages."""
-
-    async def body(at: Live) -> list[str]:
-        await quiet(at.agent)
-        return texts(at.agent)
-
-    disk = MemoryDisk()
-    store(disk, *RUNNING, *ended(1, INTERRUPTED), queued(person()))
-    said = live(body, ["about the reminder", "about the other"], disk=disk, after=3600)
-    assert said == ["ring schedule-1", "about the reminder", "hello", "about the other"]
+    await quiet(at.agent)
+    assert texts(at.agent) == ["ring schedule-1", "about the reminder", "hello", "about the other"]
 
 
 @pytest.mark.parametrize(
