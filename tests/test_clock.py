@@ -205,10 +205,7 @@ def test_cancelled_waiters_do_not_pile_up_and_the_last_one_takes_the_timer_with_
 
 
 def test_each_step_is_logged_once_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(clock: SimulatedClock) -> list[int]:
-        steps: list[int] = []
-        end = clock.on_step(steps.append)
-        clock.on_step(lambda _: 1 / 0)
+    async def main(clock: SimulatedClock) -> None:
         clock.call_at(YEAR_9999_MS, lambda: None)
         await asyncio.sleep(60)
         clock.step(-3600)
@@ -217,13 +214,10 @@ def test_each_step_is_logged_once_with_its_size(caplog: pytest.LogCaptureFixture
         await asyncio.sleep(60)
         clock.step(0.9)  # a nudge is no step
         await asyncio.sleep(60)
-        end()
-        end()
         clock.step(5)
         await asyncio.sleep(60)
-        return steps
 
-    assert simulate(main) == [-3_600_000, 90_500]
+    simulate(main)
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [message.split("(")[0] for message in warnings] == [
         "the wall clock went -3600.000 s ",

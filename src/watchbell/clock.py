@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from watchbell.listeners import Subscription, Subscriptions
-
 __all__ = ["RECHECK_SECONDS", "STEP_SECONDS", "Clock", "SystemClock", "Timer", "WallClock", "wall_ms"]
 
 RECHECK_SECONDS = 0.5
@@ -118,7 +116,6 @@ class WallClock:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._last_reading = (0, 0.0)
-        self._step_listeners: Subscriptions = {}
 
     def now_ms(self) -> int:
         """Read the wall clock, in epoch milliseconds."""
@@ -148,14 +145,6 @@ class WallClock:
             await reached
         finally:
             timer.cancel()
-
-    def on_step(self, listener: Callable[[int], None]) -> Callable[[], None]:
-        """Tell `listener` of each clock step, in milliseconds; the function returned ends that.
-
-        A step back is negative. Steps are noticed while anything is armed; a suspended machine looks like
-        a step forward.
-        """
-        return Subscription(self._step_listeners, listener)
 
     def forget(self, timer: Timer) -> None:
         """Count a cancelled timer, and clear the heap of such once they are more than half of it."""
@@ -214,11 +203,6 @@ class WallClock:
         if abs(step_ms) <= STEP_SECONDS * 1000:
             return
         _logger.warning("the wall clock went %+.3f s (it was set, or the machine slept)", step_ms / 1000)
-        for subscription in tuple(self._step_listeners):
-            try:
-                subscription.listener(step_ms)
-            except Exception:
-                _logger.exception("a listener to clock steps failed")
 
 
 class SystemClock(WallClock):

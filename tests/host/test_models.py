@@ -29,13 +29,7 @@ from watchbell.agent.agent import Agent
 from watchbell.testing import MemoryDisk, MemoryStorage, SimulatedClock
 
 KEY = "sk-secret-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 async def no_wait(seconds: float) -> None:
@@ -129,7 +123,7 @@ def test_a_reminder_arrives_after_faults_that_asking_again_cured(caplog: pytest.
     assert caplog.text == ""
 
 
-def test_a_provider_that_demands_alternating_roles_gets_them_and_the_transcript_keeps_both_messages() -> None:
+def test_roles_alternate_on_the_wire_and_the_transcript_keeps_both() -> None:
     def strictly(request: dict[str, Any]) -> Reply:
         roles = [message["role"] for message in request["messages"] if message["role"] != "system"]
         if any(role == before for role, before in zip(roles[1:], roles, strict=False)) or roles[0] != "user":
@@ -212,7 +206,7 @@ def test_half_a_surrogate_pair_in_a_prompt_does_not_brick_the_session(prompt: st
     assert "ud83d" not in sent
 
 
-def test_a_call_with_unicode_line_ends_cut_inside_characters_runs_once_with_exactly_its_text() -> None:
+def test_a_call_cut_inside_characters_runs_once_with_exactly_its_text() -> None:
     prompt = "a\u2028b\u0085c\u00e4\U0001f514"
     arguments = json.dumps({"prompt": prompt, "after_seconds": 600}, ensure_ascii=False)
     answer = call("schedule_create", arguments)

@@ -11,7 +11,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.log.transcript import Transcript
 from watchbell.log.values import encode_json
 

@@ -63,7 +63,6 @@ def test_chunks_fold_into_blocks_by_index_although_blocks_overlap() -> None:
     assert answer.tool_calls() == (ToolCallBlock("a", "t", '{"x":1}'),)
     assert answer.usage == {"inputTokens": 3}
     assert answer.finish == FinishReason("tool-calls")
-    assert answer.has_text
 
 
 def test_an_answer_that_was_cut_off_keeps_its_text_and_no_half_tool_call() -> None:
@@ -71,14 +70,6 @@ def test_an_answer_that_was_cut_off_keeps_its_text_and_no_half_tool_call() -> No
     assert answer.blocks() == (ReasoningBlock("Hm"), TextBlock("Hel"))
     assert answer.tool_calls() == ()
     assert answer.finish is None
-
-
-@pytest.mark.parametrize(
-    "chunks",
-    [(), (BlockStart(0, "text"),), (TextDelta(0, " \n"),), (ReasoningDelta(0, "Hm"),), whole_call(0, "a")],
-)
-def test_white_space_reasoning_and_calls_are_no_text_for_a_reader(chunks: tuple[Chunk, ...]) -> None:
-    assert not assemble(*chunks).has_text
 
 
 def test_an_empty_block_is_left_out() -> None:

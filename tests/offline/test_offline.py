@@ -2,22 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from watchbell.log.chunks import Chunk, Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import ToolSpec
-from watchbell.models.base import AnswerAssembler, ModelRequest
-from watchbell.offline.model import OfflineModel
+from tests.offline.talk import MODEL_SOURCE, TIME_SOURCE, TOOLS, Conversation, calls_of, chunks_of, text_of
+from watchbell.log.chunks import BlockEnd, Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
+from watchbell.log.messages import Message, TextBlock, ToolCallBlock
 
-TOOLS = tuple(
-    ToolSpec(name, "A tool.", {"type": "object"})
-    for name in ("schedule_create", "schedule_delete", "schedule_list")
-)
-MODEL_SOURCE = {"kind": "model", "provider": "offline", "model": "offline-1"}
 TIME = (
     "[TIME CONTEXT]\nnow_local: 2026-12-01T10:00:00+01:00\ntime_zone: Europe/Berlin\n"
     "now_utc: 2026-12-01T09:00:00Z\nweekday: Tuesday"
@@ -49,52 +41,6 @@ ONE_SHOT = (
 )
 
 
-async def chunks_of(request: ModelRequest) -> list[Chunk]:
-    async with aclosing(OfflineModel().stream(request)) as stream:
-        return [chunk async for chunk in stream]
-
-
-class Conversation:
-    """A conversation with the offline model, in which the test plays the tools."""
-
-    def __init__(self, tools: tuple[ToolSpec, ...] = TOOLS) -> None:
-        self.messages: list[Message] = []
-        self._tools = tools
-
-    def add(self, text: str, source: dict[str, Any] | None = None) -> None:
-        source = {"kind": "user"} if source is None else source
-        self.messages.append(Message(f"m{len(self.messages)}", "user", source, (TextBlock(text),)))
-
-    def add_result(self, call: ToolCallBlock, value: Any, *, is_error: bool = False) -> None:
-        text = value if isinstance(value, str) else json.dumps(value)
-        block = ToolResultBlock(call.id, (TextBlock(text),), is_error)
-        source = {"kind": "tool", "callId": call.id}
-        self.messages.append(Message(f"m{len(self.messages)}", "user", source, (block,)))
-
-    def ask(self, text: str) -> AnswerAssembler:
-        self.add(text)
-        return self.answer()
-
-    def answer(self) -> AnswerAssembler:
-        answer = AnswerAssembler()
-        for chunk in asyncio.run(chunks_of(self.request())):
-            answer.add(chunk)
-        message = Message(f"m{len(self.messages)}", "assistant", MODEL_SOURCE, answer.blocks())
-        self.messages.append(message)
-        return answer
-
-    def request(self) -> ModelRequest:
-        return ModelRequest("Be kind.", tuple(self.messages), self._tools)
-
-
-def text_of(answer: AnswerAssembler) -> str:
-    return "".join(block.text for block in answer.blocks() if isinstance(block, TextBlock))
-
-
-def calls_of(answer: AnswerAssembler) -> list[tuple[str, Any]]:
-    return [(call.name, json.loads(call.arguments)) for call in answer.tool_calls()]
-
-
 def after_call(text: str, *values: Any, is_error: bool = False) -> str:
     """Ask for something, answer the tool calls that it leads to, and return what is said then."""
     conversation = Conversation()
@@ -120,14 +66,14 @@ def test_a_request_leads_to_a_tool_call_that_comes_in_pieces() -> None:
     assert answer.finish == FinishReason("tool-calls")
 
 
-def test_its_text_comes_in_pieces_and_the_same_request_is_always_answered_alike() -> None:
+def test_text_comes_in_pieces_and_a_request_is_always_answered_alike() -> None:
     conversation = Conversation()
     conversation.add("hello")
     chunks = asyncio.run(chunks_of(conversation.request()))
     assert chunks == asyncio.run(chunks_of(conversation.request()))
     pieces = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
     assert len(pieces) > 5
-    assert chunks[-3].block.text == "".join(pieces)
+    assert chunks[-3] == BlockEnd(0, TextBlock("".join(pieces)))
     assert isinstance(chunks[-2], UsageChunk)
     assert chunks[-2].usage["inputTokens"] == 2 + 3 * 2 + 1
     assert chunks[-1] == Finish(FinishReason("stop"))
@@ -162,48 +108,11 @@ def test_call_ids_are_unique_in_a_conversation() -> None:
 # --- what it asks of the tools ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "call"),
-    [
-        (
-            "every half hour look at the build",
-            ("schedule_create", {"prompt": "look at the build", "every_seconds": 1800}),
-        ),
-        ("what reminders do I have", ("schedule_list", {})),
-        ("cancel schedule-2", ("schedule_delete", {"id": "schedule-2"})),
-        ("cancel all", ("schedule_list", {})),
-    ],
-)
-def test_each_wish_has_its_tool(text: str, call: tuple[str, Any]) -> None:
-    assert calls_of(Conversation().ask(text)) == [call]
-
-
-def test_a_local_time_is_read_with_the_time_context() -> None:
-    conversation = Conversation()
-    conversation.add(TIME, {"kind": "plugin", "plugin": "time-context"})
-    answer = conversation.ask("remind me tomorrow at nine to join")
-    at = {"date": "2026-12-02", "time": "09:00:00", "time_zone": "Europe/Berlin"}
-    assert calls_of(answer) == [("schedule_create", {"prompt": "join", "at": at})]
-
-
-def test_without_the_time_context_it_asks_for_a_full_date_and_zone() -> None:
-    answer = Conversation().ask("remind me tomorrow at nine to join")
-    assert answer.tool_calls() == ()
-    assert "full date and the zone" in text_of(answer)
-
-
 def test_a_tool_that_the_session_lacks_is_named_and_not_called() -> None:
     answer = Conversation(tools=TOOLS[:1]).ask("list")
     assert answer.tool_calls() == ()
     assert text_of(answer) == "I cannot do that here: this session has no tool schedule_list."
     assert answer.finish == FinishReason("stop")
-
-
-def test_anything_else_gets_an_honest_introduction() -> None:
-    text = text_of(Conversation().ask("Write me a poem."))
-    assert "not a language model" in text
-    assert "- remind me in 20 minutes to check the deploy" in text
-    assert "OpenAI-compatible" in text
 
 
 # --- what it says of the outcome -------------------------------------------------------------------------
@@ -257,9 +166,7 @@ def test_a_deletion_is_confirmed_or_not() -> None:
 
 def test_cancelling_all_lists_first_and_then_deletes_each() -> None:
     conversation = Conversation()
-    (listing,) = conversation.ask("cancel all my reminders").tool_calls()
-    conversation.add_result(listing, [CREATED, EVERY])
-    deletions = conversation.answer()
+    deletions = conversation.answer_list("cancel all my reminders", [CREATED, EVERY])
     assert calls_of(deletions) == [
         ("schedule_delete", {"id": "schedule-1"}),
         ("schedule_delete", {"id": "schedule-2"}),
@@ -291,7 +198,7 @@ def test_an_error_is_repeated_plainly() -> None:
 def remind(text: str, **source: Any) -> str:
     conversation = Conversation()
     conversation.ask("hello")
-    conversation.add(TIME, {"kind": "plugin", "plugin": "time-context"})
+    conversation.add(TIME, TIME_SOURCE)
     conversation.add(text, {"kind": "plugin", "plugin": "schedule", **source})
     answer = conversation.answer()
     assert answer.tool_calls() == ()

@@ -247,17 +247,6 @@ def test_a_closed_session_is_read_only() -> None:
     assert types(session) == ["turn/start"]
 
 
-def test_a_seed_is_a_log_of_its_own() -> None:
-    session = begin("turn/start", "turn/end")
-    seed = session.seed()
-    head = session.seed(1)
-    session.append("turn/start", {})
-    assert (len(seed), len(head), len(session.seed(0))) == (2, 1, 0)
-    for length in (-1, 5):
-        with pytest.raises(ValueError, match="cannot fork"):
-            session.seed(length)
-
-
 def test_a_header_knows_from_where_its_session_owns_events() -> None:
     assert HEADER.owned_from == 0
     assert msgspec.structs.replace(HEADER, seed_length=3).owned_from == 3

@@ -17,7 +17,7 @@ from watchbell.agent.steps import Entry
 from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
 from watchbell.log.header import SessionHeader
-from watchbell.log.payloads import Aborted, Failed
+from watchbell.log.payloads import Aborted, Interrupted, Reason
 from watchbell.reminders.records import draft_change
 from watchbell.reminders.state import decide, derive_dispatches
 from watchbell.schedule import owner as owner_module
@@ -45,7 +45,7 @@ def _closers(patch: Patch) -> None:
 
 
 def _returned_messages(patch: Patch) -> None:
-    patch.setattr(Inbox, "returned", lambda self: [])
+    patch.setattr(Inbox, "returned", lambda self, **_: [])
 
 
 def _keyed_dispatches(patch: Patch) -> None:
@@ -68,15 +68,15 @@ def _text_settles(patch: Patch) -> None:
 
 def _cancel_settles(patch: Patch) -> None:
     """Take up what a person cancelled, too."""
-    patch.setattr(Aborted, "is_loss", property(lambda self: True))
+    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted | Aborted)))
 
 
 def _take_ups_after_a_failed_barrier(patch: Patch) -> None:
-    patch.setattr(Failed, "is_uncertainty", property(lambda self: False))
+    patch.setattr(Reason, "is_uncertainty", property(lambda self: False))
 
 
 def _take_ups_after_disposal(patch: Patch) -> None:
-    patch.setattr(Aborted, "is_loss", property(lambda self: False))
+    patch.setattr(Reason, "is_loss", property(lambda self: isinstance(self, Interrupted)))
 
 
 def _who_ended_a_turn(patch: Patch) -> None:

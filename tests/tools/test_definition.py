@@ -78,7 +78,7 @@ def test_a_signal_wakes_its_waiters_and_stays_aborted() -> None:
     asyncio.run(scenario())
 
 
-def test_abort_callbacks_run_once_in_order_and_one_that_fails_stops_no_other(
+def test_abort_callbacks_run_once_in_order_and_a_failure_stops_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     called: list[str] = []

@@ -38,7 +38,10 @@ async def weather(city: Annotated[str, msgspec.Meta(description="A city.")], day
 
 
 def run(called: Tool, text: str) -> Any:
-    return asyncio.run(called.run(ToolExecution(object(), "call-1", AbortSignal()), text))
+    async def main() -> Any:
+        return await called.run(ToolExecution(object(), "call-1", AbortSignal()), text)
+
+    return asyncio.run(main())
 
 
 def test_a_typed_function_becomes_a_tool_with_inlined_schemas() -> None:
@@ -79,11 +82,10 @@ def test_its_arguments_are_decoded_and_its_result_is_plain_json() -> None:
         ("not json", "Expecting value"),
     ],
 )
-def test_wrong_arguments_never_reach_it_and_the_model_is_told_what_is_wrong(
-    text: str, complaint: str
-) -> None:
+def test_wrong_arguments_never_reach_it_and_the_model_is_told_why(text: str, complaint: str) -> None:
     value = run(weather, text)
     assert isinstance(value, ErrorValue)
+    assert isinstance(value.value, dict)
     assert value.value["code"] == "invalid_arguments"
     assert complaint in value.value["message"]
 
@@ -148,7 +150,7 @@ def test_what_cannot_become_a_tool_is_refused_with_the_reason() -> None:
     def spread(*cities: str) -> None:
         """Doc."""
 
-    def unknown(city: Nowhere) -> None:  # noqa: F821 - that is the point
+    def unknown(city: Nowhere) -> None:  # noqa: F821 # pyright: ignore[reportUndefinedVariable] - that is the point
         """Doc."""
 
     def endless(tree: Tree) -> None:

@@ -141,7 +141,7 @@ def test_a_tool_gets_the_raw_argument_text() -> None:
     assert outcome_of(echo, ' {"a":1, "a":2').text == ' {"a":1, "a":2'
 
 
-def test_a_value_that_is_no_text_is_shown_as_compact_json_in_its_own_key_order() -> None:
+def test_a_value_is_shown_as_compact_json_in_its_own_key_order() -> None:
     value = {"z": 1, "a": ["ü", None, True]}
     assert outcome_of(returns(value)) == ToolOutcome('{"z":1,"a":["ü",null,true]}', value)
 
@@ -178,24 +178,38 @@ def test_an_exception_is_logged_and_the_model_learns_its_class_alone(
     assert "/home/someone/secret" in caplog.text
 
 
-def test_a_value_that_is_not_json_is_a_failure_of_the_tool() -> None:
-    outcome = outcome_of(returns(object()))
-    assert outcome.error == {"name": "InvalidEventError", "code": "TOOL_FAILED"}
-
-
-def test_a_plain_function_in_place_of_an_async_one_is_a_failure_of_the_tool() -> None:
-    def run(execution: ToolExecution, text: str) -> Any:
-        return text
-
-    assert outcome_of(run).error == {"name": "TypeError", "code": "TOOL_FAILED"}
-
-
-def test_a_cancellation_inside_the_tool_that_nobody_asked_for_is_its_failure() -> None:
-    outcome = outcome_of(raises(asyncio.CancelledError()))
-    assert outcome.error == {"name": "CancelledError", "code": "TOOL_FAILED"}
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        (returns(object()), "InvalidEventError"),  # it is not JSON
+        (lambda execution, text: text, "TypeError"),  # it is not async
+        (raises(asyncio.CancelledError()), "CancelledError"),  # nobody asked for that
+    ],
+)
+def test_what_a_tool_must_not_do_is_a_failure_of_the_tool(run: Body, name: str) -> None:
+    assert outcome_of(run).error == {"name": name, "code": "TOOL_FAILED"}
 
 
 # --- aborts ----------------------------------------------------------------------------------------------
+
+
+async def call_and_abort(run: Body) -> ToolOutcome:
+    registry, call = ToolRegistry(), execution()
+    registry.register(make("it", run), Context())
+    asyncio.get_running_loop().call_soon(call.signal.abort)
+    outcome = await registry.execute("it", "{}", call)
+    await asyncio.sleep(0)
+    return outcome
+
+
+def waits(ended: list[str]) -> Body:
+    async def run(execution: ToolExecution, text: str) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append("tool")
+
+    return run
 
 
 def test_a_call_that_was_aborted_before_it_began_is_not_run() -> None:
@@ -206,10 +220,8 @@ def test_a_call_that_was_aborted_before_it_began_is_not_run() -> None:
         call.signal.abort()
         return await registry.execute("it", "{}", call)
 
-    outcome = asyncio.run(scenario())
-    assert outcome == ToolOutcome(
-        "The call was cancelled.", "The call was cancelled.", is_error=True, error=ABORTED
-    )
+    text = "The call was cancelled."
+    assert asyncio.run(scenario()) == ToolOutcome(text, text, is_error=True, error=ABORTED)
 
 
 def test_a_tool_that_gives_up_on_an_abort_has_the_same_outcome() -> None:
@@ -217,29 +229,12 @@ def test_a_tool_that_gives_up_on_an_abort_has_the_same_outcome() -> None:
 
 
 def test_an_abort_is_answered_at_once_by_a_tool_that_waits() -> None:
-    async def scenario() -> tuple[ToolOutcome, list[str]]:
-        cleaned: list[str] = []
-
-        async def run(execution: ToolExecution, text: str) -> None:
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                cleaned.append("up")
-
-        registry = ToolRegistry()
-        registry.register(make("it", run), Context())
-        call = execution()
-        asyncio.get_running_loop().call_soon(call.signal.abort)
-        outcome = await registry.execute("it", "{}", call)
-        await asyncio.sleep(0)
-        return outcome, cleaned
-
-    outcome, cleaned = asyncio.run(scenario())
-    assert outcome.error == ABORTED
-    assert cleaned == ["up"]
+    ended: list[str] = []
+    assert asyncio.run(call_and_abort(waits(ended))).error == ABORTED
+    assert ended == ["tool"]
 
 
-def test_an_abort_is_answered_at_once_although_the_tool_ignores_it_and_goes_on() -> None:
+def test_an_abort_is_answered_at_once_although_the_tool_goes_on() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
         steps: list[str] = []
@@ -253,12 +248,7 @@ def test_an_abort_is_answered_at_once_although_the_tool_ignores_it_and_goes_on()
             steps.append("ended")
             return "too late"
 
-        registry = ToolRegistry()
-        registry.register(make("it", run), Context())
-        call = execution()
-        asyncio.get_running_loop().call_later(0, call.signal.abort)
-        assert (await registry.execute("it", "{}", call)).error == ABORTED
-        await asyncio.sleep(0)
+        assert (await call_and_abort(run)).error == ABORTED
         assert steps == ["ignored"]
         go_on.set()
         await asyncio.sleep(0)
@@ -280,41 +270,26 @@ def test_what_a_tool_shields_runs_to_its_end_after_an_abort() -> None:
         async def run(execution: ToolExecution, text: str) -> None:
             await asyncio.shield(asyncio.create_task(commit()))
 
-        registry = ToolRegistry()
-        registry.register(make("it", run), Context())
-        call = execution()
-        asyncio.get_running_loop().call_soon(call.signal.abort)
-        assert (await registry.execute("it", "{}", call)).error == ABORTED
+        assert (await call_and_abort(run)).error == ABORTED
         await done.wait()
 
     asyncio.run(scenario())
 
 
 def test_a_tool_that_ended_before_the_abort_keeps_its_outcome() -> None:
-    async def scenario() -> ToolOutcome:
-        async def run(execution: ToolExecution, text: str) -> str:
-            execution.signal.abort()
-            return "done"
+    async def run(execution: ToolExecution, text: str) -> str:
+        execution.signal.abort()
+        return "done"
 
-        registry = ToolRegistry()
-        registry.register(make("it", run), Context())
-        return await registry.execute("it", "{}", execution())
-
-    assert asyncio.run(scenario()).text == "done"
+    assert outcome_of(run).text == "done"
 
 
 def test_a_cancellation_of_the_caller_passes_and_takes_the_tool_along() -> None:
-    async def scenario() -> list[str]:
-        ended: list[str] = []
+    ended: list[str] = []
 
-        async def run(execution: ToolExecution, text: str) -> None:
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                ended.append("tool")
-
+    async def scenario() -> None:
         registry = ToolRegistry()
-        registry.register(make("it", run), Context())
+        registry.register(make("it", waits(ended)), Context())
         caller = asyncio.create_task(registry.execute("it", "{}", execution()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -322,9 +297,9 @@ def test_a_cancellation_of_the_caller_passes_and_takes_the_tool_along() -> None:
         with pytest.raises(asyncio.CancelledError):
             await caller
         await asyncio.sleep(0)
-        return ended
 
-    assert asyncio.run(scenario()) == ["tool"]
+    asyncio.run(scenario())
+    assert ended == ["tool"]
 
 
 # --- the result policy -----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ whichever turn that is in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -174,8 +174,6 @@ class Inbox(Projection[WorkRow]):
 
 
 def _removal(target: Target, start: int, count: int, *, canceled: bool) -> Draft:
-    outcome: Any = "canceled" if canceled else msgspec.UNSET
-    return Draft(
-        "agent/inbox/spliced",
-        Splice(target=target, start=start, removed_count=count, inserted=(), outcome=outcome),
-    )
+    outcome = "canceled" if canceled else None
+    splice = Splice(target=target, start=start, removed_count=count, inserted=(), outcome=outcome)
+    return Draft("agent/inbox/spliced", splice)

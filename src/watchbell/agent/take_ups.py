@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from watchbell.agent.retention import Retention
-from watchbell.log.payloads import TakeUp
+from watchbell.log.payloads import TakeUp, surface_message
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
-from watchbell.log.surface import MALFORMED, malformed, surface_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,22 +78,30 @@ class TakeUps(Projection[WorkRow]):
             self._judge(list(log.span(start, row.seq)), taken_up, unanswered=unanswered)
 
     def _judge(self, events: list[Event], taken_up: tuple[str, int] | None, *, unanswered: bool) -> None:
-        try:
-            message_id = _opener(events, self._retention) if taken_up is None else taken_up[0]
-            if message_id is None:
-                return
-            if unanswered and not any(_holds_text(event) for event in events):
-                self._due[message_id] = None
-            else:
-                self._due.pop(message_id, None)
-        except MALFORMED as error:
-            raise malformed(events[-1]) from error
+        message_id = _opener(events, self._retention) if taken_up is None else taken_up[0]
+        if message_id is None:
+            return
+        if unanswered and not any(_holds_text(event) for event in events):
+            self._due[message_id] = None
+        else:
+            self._due.pop(message_id, None)
+
+
+class _Piece(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+class _Chunk(msgspec.Struct):
+    """What is looked at of a chunk, which may be of a type that is not known here."""
+
+    chunk: _Piece
 
 
 def _holds_text(event: Event) -> bool:
     if event.type == "assistant/chunk":
-        chunk = event.data["chunk"]
-        return chunk.get("type") == "text-delta" and bool(chunk.get("text"))
+        chunk = event.decode(_Chunk).chunk
+        return chunk.type == "text-delta" and chunk.text != ""
     return event.type == "assistant/message" and bool(surface_message(event).text)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from watchbell.errors import SettingsError
 
 __all__ = ["read_config"]
 
 
-def read_config(path: Path) -> dict[str, Any] | None:
+def read_config(path: Path) -> dict[str, object] | None:
     """Return the tables of a TOML file, None when there is no such file.
 
     Raises:

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,13 +18,11 @@ from msgspec import Meta
 
 from watchbell.errors import SettingsError
 from watchbell.host._settings_file import read_config
+from watchbell.models.base import ChatModel
 from watchbell.models.openai.model import IDLE_TIMEOUT_SECONDS, MAX_RETRIES, OpenAIModel
 from watchbell.models.openai.providers import DIALECTS, Dialect, check_base_url, find_provider, show_url
 from watchbell.offline.model import OfflineModel
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from watchbell.models.base import ChatModel
 
 __all__ = [
     "CONFIG_NAME",
@@ -94,9 +92,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown = (f"{name}={_show(name, getattr(self, name))}" for name in _NAMES)
         return f"Settings({', '.join(shown)})"
 
-    def __rich_repr__(self) -> Any:
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         """What rich shows: no secrets."""
-        return ((name, _show(name, getattr(self, name))) for name in _NAMES)
+        return [(name, _show(name, getattr(self, name))) for name in _NAMES]
 
 
 _NAMES = Settings.__struct_fields__
@@ -135,7 +133,7 @@ def load_settings(
     home: Path | None = None,
     config: Path | None = None,
     env: Mapping[str, str] | None = None,
-    flags: Mapping[str, Any] | None = None,
+    flags: Mapping[str, object] | None = None,
 ) -> Effective:
     """Find the effective settings.
 
@@ -200,7 +198,7 @@ class _Found(msgspec.Struct):
     values: dict[str, Any]
     origins: dict[str, str]
 
-    def put(self, name: str, value: Any, origin: str, *, is_text: bool = False) -> None:
+    def put(self, name: str, value: object, origin: str, *, is_text: bool = False) -> None:
         """Set a value.
 
         Args:
@@ -264,7 +262,7 @@ def _add_key(found: _Found, env: Mapping[str, str], file: str, place_in_file: ob
         found.origins["api_key"] = "default"
 
 
-def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+def _convert(name: str, value: object, origin: str, *, is_text: bool) -> Any:
     if name in _CHOICES and value not in _CHOICES[name]:
         raise SettingsError(f"{origin}: {name}: it is one of {', '.join(_CHOICES[name])}")
     try:
@@ -282,32 +280,32 @@ def _convert(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
     return converted
 
 
-def _decode_path(kind: type, value: Any) -> Any:
+def _decode_path(kind: type, value: object) -> Path:
     if kind is Path and isinstance(value, str) and value:
         return expand_user(Path(value))
     raise msgspec.ValidationError("Expected a path")
 
 
-def _path(value: Any) -> Path | None:
+def _path(value: str | Path | None) -> Path | None:
     return expand_user(Path(value)) if value else None
 
 
-def _show(name: str, value: Any) -> str:
+def _show(name: str, value: object) -> str:
     if value is None:
         return ""
     if name in _SECRETS:
         return _MASK
     if name == "base_url":
-        return show_url(value)
-    return msgspec.json.encode(_mask(value)).decode() if isinstance(value, dict) else str(value)
+        return show_url(str(value))
+    return msgspec.json.encode(_mask(value)).decode() if name == "extra" else str(value)
 
 
-def _mask(value: Any, name: str = "") -> Any:
+def _mask(value: object, name: str = "") -> object:
     """Return a value with each text masked that stands, at any depth, under a name of secrets."""
     if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
+        table = cast("dict[str, object]", value)
         secret = name if _SECRET_NAME.search(name) else ""
         return {key: _mask(item, secret or key) for key, item in table.items()}
     if isinstance(value, list):
-        return [_mask(item, name) for item in cast("list[Any]", value)]
+        return [_mask(item, name) for item in cast("list[object]", value)]
     return _MASK if isinstance(value, str) and _SECRET_NAME.search(name) else value

@@ -5,35 +5,29 @@ Contract section 8. Schedule never reads this: the model turns "tomorrow at nine
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from watchbell.agent.events import StepPrepare
-from watchbell.log.codec import decode_row
-from watchbell.log.event import Event
-from watchbell.log.messages import Message, TextBlock
-from watchbell.log.surface import surface_message
+from watchbell.clock import Clock
+from watchbell.context import Context
+from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message, PersonSource, PluginSource, TextBlock
+from watchbell.log.projection import AnyRow, Projection, Reader
+from watchbell.sessions.session import Session
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.steps import StepPlan
-    from watchbell.clock import Clock
-    from watchbell.context import Context
-    from watchbell.sessions.session import Session
 
 __all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
 
 TIME_ZONE_KEY = "timeZone"
 """Where a person's message says in its `source` which IANA zone the person is in."""
 
-SOURCE: dict[str, Any] = {"kind": "plugin", "plugin": "time-context"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ENTERED = frozenset({"user/message"})
 
 
 def time_context(*, time_zone: str | None = None, zones: ZoneTable | None = None) -> TimeContextPlugin:
@@ -55,20 +49,20 @@ class TimeContextPlugin:
     def __init__(self, time_zone: str | None, zones: ZoneTable) -> None:
         self._time_zone = time_zone
         self._zones = zones
-        # What each log said last, and how far it was read: a long one is looked through once.
-        self._given: WeakKeyDictionary[Session, tuple[int, str | None]] = WeakKeyDictionary()
+        self._given: WeakKeyDictionary[Session, _GivenZone] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def install(self, ctx: Context) -> AsyncGenerator[None]:
         """Add the time until this is left."""
         clock: Clock = ctx.clock
+        source = msgspec.to_builtins(PluginSource(self.name))
 
         async def prepare(event: StepPrepare) -> None:
             agent, plan = event.agent, event.plan
             if plan.accepted:
-                zone = self._latest_zone(agent, plan) or self._time_zone
+                zone = await self._latest_zone(agent.session, plan.accepted) or self._time_zone
                 text = render_time_context(clock.now_ms(), zone, self._zones)
-                plan.head.append(Message(agent.new_id(), "user", SOURCE, (TextBlock(text),)))
+                plan.head.append(Message(agent.new_id(), "user", source, (TextBlock(text),)))
 
         stop = ctx.on(StepPrepare, prepare)
         try:
@@ -76,26 +70,47 @@ class TimeContextPlugin:
         finally:
             stop()
 
-    def _latest_zone(self, agent: Agent, plan: StepPlan) -> str | None:
+    async def _latest_zone(self, session: Session, entering: Sequence[Message]) -> str | None:
         """Return the known zone that a person last gave: in the messages that enter now, else in the log."""
-        for message in reversed(plan.accepted):
-            if message.is_from_person and (zone := self._zone_in(message)) is not None:
-                return zone
-        log = agent.session.events
-        start, given = self._given.get(agent.session, (0, None))
-        for lines in log.lines(_ENTERED, start):
-            for line in lines[:-1].split(b"\n"):
-                if TIME_ZONE_KEY.encode() in line:
-                    event = decode_row(line)
-                    zone = self._zone_in(surface_message(event)) if isinstance(event, Event) else None
-                    given = zone or given
-        self._given[agent.session] = (len(log), given)
-        return given
+        for message in reversed(entering):
+            origin = message.origin
+            if isinstance(origin, PersonSource) and _find(self._zones, origin.time_zone) is not None:
+                return origin.time_zone
+        given = self._given.get(session)
+        if given is None:
+            given = self._given[session] = _GivenZone(self._zones)
+        await session.fold(given)
+        return given.zone
 
-    def _zone_in(self, message: Message) -> str | None:
-        """Return the zone that a message names, None when it names none or one that is not known."""
-        zone = message.source.get(TIME_ZONE_KEY)
-        return zone if isinstance(zone, str) and self._zones.find(zone) is not None else None
+
+class _Source(msgspec.Struct, rename={"time_zone": TIME_ZONE_KEY}):
+    time_zone: Any = None
+
+
+class _Entered(msgspec.Struct):
+    source: _Source
+
+
+class _EnteredRow(AnyRow, frozen=True, gc=False):
+    data: _Entered
+
+
+class _GivenZone(Projection[_EnteredRow]):
+    """The last known zone that a message of a log names, None while none does."""
+
+    reader = Reader(frozenset({"user/message"}), msgspec.json.Decoder(_EnteredRow))
+
+    def __init__(self, zones: ZoneTable) -> None:
+        super().__init__()
+        self.zone: str | None = None
+        self._zones = zones
+
+    def fold(self, rows: Sequence[_EnteredRow], log: EventLog) -> None:
+        """Fold the next messages."""
+        for row in rows:
+            zone = row.data.source.time_zone
+            if isinstance(zone, str) and self._zones.find(zone) is not None:
+                self.zone = zone
 
 
 def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) -> str:
@@ -131,8 +146,12 @@ def render_time_context(now_ms: int, time_zone: str | None, zones: ZoneTable) ->
 
 
 def _local_time(now: datetime, time_zone: str | None, zones: ZoneTable) -> datetime | None:
-    zone = None if time_zone is None else zones.find(time_zone)
+    zone = _find(zones, time_zone)
     try:
         return None if zone is None else now.astimezone(zone)
     except OverflowError:  # in the calendar's first and last hours
         return None
+
+
+def _find(zones: ZoneTable, name: str | None) -> tzinfo | None:
+    return None if name is None else zones.find(name)

@@ -5,14 +5,13 @@ Nothing here decodes more than it looks at: a payload can be large, and as objec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, UnsupportedLogError
-from watchbell.log.event import SURFACE_TYPES
+from watchbell.log.event import SURFACE_TYPES, Replacement
 from watchbell.log.values import MAX_NESTING, count_values, nesting_depth
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ __all__ = [
     "MAX_SAFE_INTEGER",
     "MAX_VALUES",
     "MESSAGE_TYPES",
+    "Count",
+    "Holder",
+    "Identified",
     "check_messages",
     "check_place",
     "check_size",
@@ -32,6 +34,9 @@ __all__ = [
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact."""
+
+Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+"""What is counted from 0."""
 
 MAX_ROW_BYTES = 64 * 1024 * 1024
 """Longest row of a log, in bytes (log-format, "Size")."""
@@ -58,7 +63,7 @@ def check_size(line: bytes) -> None:
         raise CorruptLogError(f"a row is nested deeper than {MAX_NESTING}")
 
 
-def check_values(raw: bytes | msgspec.Raw) -> None:
+def check_values(raw: bytes | Raw) -> None:
     """Refuse a payload of so many values that they would take many times the memory of their text.
 
     Raises:
@@ -76,11 +81,6 @@ def check_place(event: Event) -> None:
     """
     if not (0 <= event.seq <= MAX_SAFE_INTEGER and abs(event.time) <= MAX_SAFE_INTEGER):
         raise CorruptLogError("seq or time is out of range")
-
-
-class _Replacement(msgspec.Struct, tag_field="op", tag="replace", forbid_unknown_fields=True):
-    start: int
-    end: int
 
 
 def check_surface(event: Event) -> None:
@@ -102,7 +102,7 @@ def check_surface(event: Event) -> None:
             if not numbers and event.type != "assistant/message":
                 raise CorruptLogError(f"sourceEventSeqs of {event.type!r} is empty")
         if event.surface_op is not UNSET and bytes(event.surface_op) != b'"append"':
-            place = msgspec.json.decode(event.surface_op, type=_Replacement)
+            place = msgspec.json.decode(event.surface_op, type=Replacement)
             numbers += [place.start, place.end]
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed surface key: {error}") from error
@@ -110,20 +110,26 @@ def check_surface(event: Event) -> None:
         raise CorruptLogError("a surface key is out of range")
 
 
-class _Identified(msgspec.Struct, frozen=True, gc=False):
-    id: str | UnsetType = UNSET
+# A payload can be of any size and from anybody, and as objects it takes many times the memory of its text. So
+# what is known of messages before anybody reads one is what these shapes name: that each has an id, and that
+# those in a list have a role, without which a list of `{}` could hold more of them than anything real.
 
 
-class _Pending(_Identified, frozen=True, gc=False, kw_only=True):
-    role: Literal["user", "assistant"]  # asked for so that a row holds no more of them than it can
+class Identified(msgspec.Struct, frozen=True, gc=False):
+    """A message."""
+
+    id: str
 
 
-class _Carrier(msgspec.Struct):
-    message: _Identified | UnsetType = UNSET
+class _Pending(Identified, frozen=True, gc=False):
+    role: Literal["user", "assistant"]
 
 
-class _Inserted(msgspec.Struct):
-    inserted: list[_Pending] = []
+class Holder(msgspec.Struct, frozen=True, gc=False):
+    """A payload that carries a message, or a splice that inserts some."""
+
+    message: Identified | UnsetType = UNSET
+    inserted: list[_Pending] | UnsetType = UNSET
 
 
 def check_messages(event: Event) -> None:
@@ -133,16 +139,11 @@ def check_messages(event: Event) -> None:
         CorruptLogError: A payload of `MESSAGE_TYPES` has another shape than its type's.
         UnsupportedLogError: A message has no id.
     """
+    shape = Identified if event.type == "user/message" else Holder
     try:
-        messages: Sequence[_Identified]
-        if event.type == "user/message":
-            messages = [msgspec.json.decode(event.raw, type=_Identified)]
-        elif event.type == "agent/inbox/spliced":
-            messages = msgspec.json.decode(event.raw, type=_Inserted).inserted
-        else:
-            carried = msgspec.json.decode(event.raw, type=_Carrier).message
-            messages = [] if carried is UNSET else [carried]
+        msgspec.json.decode(event.raw, type=shape)
     except msgspec.DecodeError as error:
+        if "missing required field `id`" in str(error):
+            reason = "it holds a message without an id, as only a pre-release wrote"
+            raise UnsupportedLogError(reason) from error
         raise CorruptLogError(f"malformed {event.type!r}: {error}") from error
-    if any(message.id is UNSET for message in messages):
-        raise UnsupportedLogError("it holds a message without an id, as only a pre-release wrote")

@@ -26,7 +26,7 @@ from watchbell.log.checks import (
     check_surface,
     check_values,
 )
-from watchbell.log.event import CARRIED_TYPES, WRITTEN_TYPES, Event
+from watchbell.log.event import Event, known_types
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.header import FORMAT_VERSION, SessionHeader
 from watchbell.log.packing import PACKED_TYPES, decode_packed, pack
@@ -41,7 +41,6 @@ from watchbell.log.values import (
 )
 
 __all__ = [
-    "KNOWN_TYPES",
     "SUSPICIOUS_LENGTH",
     "decode_header",
     "decode_row",
@@ -152,13 +151,8 @@ def _check_header(header: SessionHeader) -> None:
 
 # --- rows, read ------------------------------------------------------------------------------------------
 
-KNOWN_TYPES = WRITTEN_TYPES | CARRIED_TYPES
-"""Types that need not be ignorable."""
-
 SUSPICIOUS_LENGTH = 2 * MAX_NESTING
 """A row whose brackets nest too deeply, or that is too long, is longer than this."""
-
-_PLAIN_TYPES = KNOWN_TYPES - MESSAGE_TYPES
 
 _encode = msgspec.json.Encoder().encode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -210,15 +204,6 @@ def _decode(line: bytes) -> Row:
     except msgspec.DecodeError as error:
         return _decode_masked(line, str(error))
     check_values(event.raw)
-    if (
-        event.type in _PLAIN_TYPES
-        and event.source_event_seqs is UNSET
-        and event.surface_op is UNSET
-        and 0 <= event.seq <= MAX_SAFE_INTEGER
-        and -MAX_SAFE_INTEGER <= event.time <= MAX_SAFE_INTEGER
-        and len(_encode(event)) == len(line)
-    ):
-        return event
     _check_event(event, line)
     return event
 
@@ -248,7 +233,7 @@ def _check_event(event: Event, line: bytes) -> None:
     # As long as its only possible re-encoding: it repeats no key and says nothing twice.
     if len(_encode(event)) != len(line):
         _check_keys(event, line)
-    if event.type not in KNOWN_TYPES and not event.ignorable:
+    if event.type not in known_types() and not event.ignorable:
         raise UnsupportedLogError(_describe_unknown(event.type))
     check_surface(event)
     if event.type in MESSAGE_TYPES:

@@ -7,6 +7,7 @@ holds is JSON, so none can be part of a cycle, and the collector is spared them 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -16,12 +17,14 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.values import decode_json, decode_typed, encode_json
 
 __all__ = [
-    "CARRIED_TYPES",
     "OWN_PREFIX",
     "SURFACE_TYPES",
-    "WRITTEN_TYPES",
     "Draft",
     "Event",
+    "Replacement",
+    "declare_type",
+    "known_types",
+    "written_types",
 ]
 
 T = TypeVar("T")
@@ -32,12 +35,12 @@ SURFACE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})
 OWN_PREFIX = "watchbell/"
 """Types of our own; they always carry `ignorable: true`."""
 
-WRITTEN_TYPES = SURFACE_TYPES | {
+_WRITTEN_TYPES = {
+    *SURFACE_TYPES,
     "agent/inbox/spliced",
     "assistant/chunk",
     "request/context",
     "request/header",
-    "schedule/change",
     "session/end-seed",
     "step/end",
     "step/start",
@@ -45,9 +48,7 @@ WRITTEN_TYPES = SURFACE_TYPES | {
     "turn/end",
     "turn/start",
 }
-"""Types that Watchbell itself writes, besides its own `watchbell/...` ones."""
-
-CARRIED_TYPES = frozenset(
+_CARRIED_TYPES = frozenset(
     """agent-preset/selected approval/asked approval/decided approval/policy command/done command/run
     compaction/end compaction/prune compaction/start compaction/summary feedback/record goal/change
     hook/invoked hook/result llm/retry llm/retry-started permission/preset plan/mode request/context
@@ -57,6 +58,32 @@ CARRIED_TYPES = frozenset(
     tool/code-dispatch-start web/deepseek-search-llm-request""".split()  # noqa: SIM905 - one name a line would fill a screen
 )
 """Types of other programs that are kept verbatim and otherwise left alone."""
+
+
+def declare_type(name: str) -> str:
+    """Have a type written and read that a part above the log gives a meaning to; returns the name.
+
+    That is for types of the format that must not be ignored. It is done when the part is imported.
+
+    Raises:
+        RuntimeError: Logs are read or written already, without that type.
+    """
+    if name not in _WRITTEN_TYPES and written_types.cache_info().currsize:
+        raise RuntimeError(f"{name!r} is declared too late: the types of events are in use")
+    _WRITTEN_TYPES.add(name)
+    return name
+
+
+@cache
+def written_types() -> frozenset[str]:
+    """The types that Watchbell itself writes, besides its own `watchbell/...` ones."""
+    return frozenset(_WRITTEN_TYPES)
+
+
+@cache
+def known_types() -> frozenset[str]:
+    """The types that need not be ignorable."""
+    return written_types() | _CARRIED_TYPES
 
 
 class Event(
@@ -102,6 +129,15 @@ class Event(
             return decode_typed(self.raw, shape)
         except ValueError as error:
             raise CorruptLogError(f"event {self.seq} ({self.type}) is malformed") from error
+
+
+class Replacement(
+    msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="op", tag="replace"
+):
+    """`surfaceOp` of a message that stands for those from `start` to before `end` of the transcript."""
+
+    start: int
+    end: int
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from watchbell.log.values import decode_json
-
 __all__ = [
     "Block",
     "Message",
@@ -139,24 +137,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     def is_from_person(self) -> bool:
         """Whether a person sent it."""
         return isinstance(self.origin, PersonSource)
-
-    @classmethod
-    def decode(cls, raw: bytes | msgspec.Raw) -> Message:
-        """Decode a message's JSON text.
-
-        Raises:
-            ValueError: It is not a message.
-        """
-        return cls.from_value(decode_json(raw))
-
-    @classmethod
-    def from_value(cls, value: Any) -> Message:
-        """Build a message from its decoded JSON value.
-
-        Raises:
-            ValueError: It is not a message.
-        """
-        return msgspec.convert(value, cls).complete()
 
     def complete(self) -> Message:
         """Return the message with blocks in place of the plain values that it was decoded with."""

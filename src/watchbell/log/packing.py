@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict
+from typing import NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.checks import MAX_SAFE_INTEGER
+from watchbell.log.checks import MAX_SAFE_INTEGER, Count
 from watchbell.log.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.event import Event
 from watchbell.log.eventlog import PackedRow
@@ -39,13 +39,11 @@ _encode = msgspec.json.Encoder().encode
 MAX_USUAL = 2**42
 """Times and gaps up to this cannot add up to one that is out of range, in a run of `MAX_RUN`."""
 
-_Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
-
 
 class _Run(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    turn: _Count
-    step: _Count
-    index: _Count
+    turn: Count
+    step: Count
+    index: Count
     dt: list[int]
 
 
@@ -60,7 +58,7 @@ class _CallRun(_Run, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
-    seq0: _Count
+    seq0: Count
     time0: int
     data: _Run
 
@@ -99,12 +97,9 @@ class _DeltaEvent(msgspec.Struct, frozen=True):
     chunk: _Delta
 
 
-class _Typed(msgspec.Struct):
+class _Outer(msgspec.Struct):
     type: str
-
-
-class _Enveloped(msgspec.Struct):
-    data: Raw
+    data: Raw = Raw(b"null")
 
 
 class _Lists(msgspec.Struct):
@@ -113,10 +108,6 @@ class _Lists(msgspec.Struct):
     dt: Raw
     texts: Raw = Raw(b"[]")
     args: Raw = Raw(b"[]")
-
-
-class _Listed(msgspec.Struct):
-    data: _Lists
 
 
 _decoder = msgspec.json.Decoder(PackedChunks)
@@ -132,20 +123,21 @@ def decode_packed(line: bytes) -> PackedRow | None:
         msgspec.DecodeError: It is not JSON, or not as msgspec reads it.
     """
     try:
-        kind = msgspec.json.decode(line, type=_Typed).type
+        outer = msgspec.json.decode(line, type=_Outer)
     except msgspec.ValidationError:
         return None
+    kind = outer.type
     if kind not in PACKED_TYPES:
         return None
     try:
-        _check_counts(msgspec.json.decode(line, type=_Listed).data)
+        _check_counts(msgspec.json.decode(outer.data, type=_Lists))
         chunks = _decode_chunks(line)
     except msgspec.DecodeError as error:
         raise CorruptLogError(f"malformed {kind!r} row: {error}") from error
     except CorruptLogError as error:
         raise CorruptLogError(f"malformed {kind!r} row: {error.reason}") from error
     problem = _find_problem(chunks)
-    if not problem and len(_encode(chunks)) != len(line) and _repeats_a_key(line):
+    if not problem and len(_encode(chunks)) != len(line) and any(map(_repeats_a_key, (line, outer.data))):
         problem = "a key stands there twice"
     if problem:
         raise CorruptLogError(f"malformed {kind!r} row: {problem}")
@@ -197,10 +189,9 @@ def _find_problem(chunks: PackedChunks) -> str | None:
     return None
 
 
-def _repeats_a_key(line: bytes) -> bool:
-    """Look at both objects of a row whose shape was checked: the row itself and its data."""
-    data = msgspec.json.decode(line, type=_Enveloped).data
-    return any(len(set(keys)) != len(keys) for keys in (outer_keys(line), outer_keys(data)))
+def _repeats_a_key(raw: bytes | Raw) -> bool:
+    keys = outer_keys(raw)
+    return len(set(keys)) != len(keys)
 
 
 def unpack(line: bytes) -> Sequence[Event]:
@@ -230,13 +221,6 @@ def _deltas(chunks: PackedChunks) -> Iterator[_Delta]:
     kind = TextDelta if isinstance(chunks, _TextChunks) else ReasoningDelta
     for text in chunks.data.texts:
         yield kind(chunks.data.index, text)
-
-
-class _Place(TypedDict):
-    turn: int
-    step: int
-    index: int
-    dt: list[int]
 
 
 class _Member(NamedTuple):
@@ -287,7 +271,7 @@ def _joins(run: list[_Member], event: Event, delta: _DeltaEvent) -> bool:
     return len(run) < MAX_RUN and event.seq == last.seq + 1 and _shared(first) == _shared(delta)
 
 
-def _shared(delta: _DeltaEvent) -> tuple[Any, ...]:
+def _shared(delta: _DeltaEvent) -> tuple[object, ...]:
     """Return what all members of a run have in common."""
     chunk = delta.chunk
     call = (chunk.id, chunk.name) if isinstance(chunk, ToolCallDelta) else ()
@@ -300,13 +284,22 @@ def _close_run(run: list[_Member]) -> Sequence[Event | bytes]:
     event, delta = run[0]
     chunk = delta.chunk
     gaps = [after.event.time - before.event.time for before, after in pairwise(run)]
-    place = _Place(turn=delta.turn, step=delta.step, index=chunk.index, dt=gaps)
     row: PackedChunks
     if isinstance(chunk, ToolCallDelta):
         args = [m.delta.chunk.arguments_delta for m in run if isinstance(m.delta.chunk, ToolCallDelta)]
-        row = _CallChunks(event.seq, event.time, _CallRun(**place, id=chunk.id, name=chunk.name, args=args))
+        call = _CallRun(
+            turn=delta.turn,
+            step=delta.step,
+            index=chunk.index,
+            dt=gaps,
+            id=chunk.id,
+            name=chunk.name,
+            args=args,
+        )
+        row = _CallChunks(event.seq, event.time, call)
     else:
         texts = [m.delta.chunk.text for m in run if not isinstance(m.delta.chunk, ToolCallDelta)]
         kind = _TextChunks if isinstance(chunk, TextDelta) else _ReasoningChunks
-        row = kind(event.seq, event.time, _TextRun(**place, texts=texts))
+        run_of = _TextRun(turn=delta.turn, step=delta.step, index=chunk.index, dt=gaps, texts=texts)
+        row = kind(event.seq, event.time, run_of)
     return [_encode(row)]

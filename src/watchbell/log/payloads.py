@@ -7,8 +7,11 @@ from typing import Any, Literal, TypeAlias, final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from watchbell.errors import CorruptLogError
 from watchbell.log.chunks import Chunk
+from watchbell.log.event import Event
 from watchbell.log.messages import Message
+from watchbell.log.values import decode_typed
 
 __all__ = [
     "AbortKind",
@@ -16,6 +19,7 @@ __all__ = [
     "Aborted",
     "AssistantMessage",
     "Blocked",
+    "Carrier",
     "ChunkEvent",
     "Completed",
     "EndSeed",
@@ -35,6 +39,8 @@ __all__ = [
     "TurnEnd",
     "TurnFailure",
     "TurnStart",
+    "carried_messages",
+    "surface_message",
 ]
 
 
@@ -84,12 +90,12 @@ class Reason:
     @property
     def is_loss(self) -> bool:
         """Whether the program ended before the turn did."""
-        return False
+        return isinstance(self, Interrupted) or (isinstance(self, Aborted) and self.reason.kind == "disposed")
 
     @property
     def is_uncertainty(self) -> bool:
         """Whether the turn failed because the barrier before the model's call did."""
-        return False
+        return isinstance(self, Failed) and self.error.code == "PERSISTENCE_UNCERTAIN"
 
     @classmethod
     def from_json(cls, value: object) -> Reason:
@@ -125,11 +131,6 @@ class Aborted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", t
 
     reason: AbortReason
 
-    @property
-    def is_loss(self) -> bool:
-        """Whether the program ended before the turn did."""
-        return self.reason.kind == "disposed"
-
 
 @final
 class Failed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="error"):
@@ -137,20 +138,10 @@ class Failed(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", ta
 
     error: TurnFailure
 
-    @property
-    def is_uncertainty(self) -> bool:
-        """Whether the turn failed because the barrier before the model's call did."""
-        return self.error.code == "PERSISTENCE_UNCERTAIN"
-
 
 @final
 class Interrupted(Reason, msgspec.Struct, frozen=True, gc=False, tag_field="kind", tag="interrupted"):
     """The program stopped while the turn ran; whoever opened the session next wrote this."""
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether the program ended before the turn did."""
-        return True
 
 
 @final
@@ -185,9 +176,9 @@ class Splice(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_default
 
     target: Literal["next-turn", "next-step"]
     start: int
-    removed_count: int | UnsetType = UNSET
-    inserted: tuple[Any, ...]
-    outcome: Literal["canceled"] | UnsetType = UNSET
+    removed_count: int = 0
+    inserted: tuple[Message, ...]
+    outcome: Literal["canceled"] | None = None
 
 
 class ToolSpec(msgspec.Struct, frozen=True, gc=False):
@@ -234,6 +225,12 @@ class AssistantMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
     interrupted: bool = False
 
 
+class Carrier(msgspec.Struct, frozen=True, gc=False):
+    """What `assistant/message` and `tool/result` have in common, for those who need the message alone."""
+
+    message: Message
+
+
 class ToolCallEvent(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """`tool/call`: a call is about to run."""
 
@@ -258,3 +255,28 @@ class TakeUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     message_id: str
     attempt: int
+
+
+def carried_messages(event: Event) -> tuple[Message, ...]:
+    """Return the messages in an event of a type that holds some; their blocks are plain values yet.
+
+    Raises:
+        CorruptLogError: Its payload has another shape than its type's.
+    """
+    try:
+        if event.type == "user/message":
+            return (decode_typed(event.raw, Message),)
+        if event.type == "agent/inbox/spliced":
+            return decode_typed(event.raw, Splice).inserted
+        return (decode_typed(event.raw, Carrier).message,)
+    except ValueError as error:
+        raise CorruptLogError(f"event {event.seq} ({event.type}) holds no message") from error
+
+
+def surface_message(event: Event) -> Message:
+    """Return the message that a `user/message`, `assistant/message` or `tool/result` event carries.
+
+    Raises:
+        CorruptLogError: Its payload has another shape than its type's.
+    """
+    return carried_messages(event)[0].complete()

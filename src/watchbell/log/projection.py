@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVa
 import msgspec
 
 from watchbell.errors import CorruptLogError
+from watchbell.log.checks import Identified
 from watchbell.log.codec import decode_row
+from watchbell.log.event import Replacement
 from watchbell.log.messages import Message
-from watchbell.log.payloads import TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import Carrier, Splice, TakeUp, TurnEnd, TurnStart
 from watchbell.log.values import decode_foreign, decode_json
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ __all__ = [
     "Reader",
     "ResultRow",
     "SplicedRow",
+    "SurfaceOp",
     "SurfaceRow",
     "TakeUpRow",
     "TurnEndRow",
@@ -41,6 +44,7 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound="AnyRow")
+SurfaceOp: TypeAlias = Literal["append"] | Replacement
 
 
 class AnyRow(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +60,7 @@ class AnyRow(msgspec.Struct, frozen=True, gc=False):
 class SurfaceRow(AnyRow, frozen=True, gc=False, rename="camel"):
     """How an event of a surface type enters the transcript."""
 
-    surface_op: Any = "append"
+    surface_op: SurfaceOp = "append"
 
 
 class _Row(AnyRow, frozen=True, gc=False, tag_field="type"):
@@ -75,35 +79,23 @@ class TurnEndRow(_Row, frozen=True, gc=False, tag="turn/end"):
     data: TurnEnd
 
 
-class _Identified(msgspec.Struct, frozen=True, gc=False):
-    id: str
-
-
 class EnteredRow(_Row, frozen=True, gc=False, tag="user/message"):
     """A message entered the conversation."""
 
-    data: _Identified
-
-
-class _Splice(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    target: Literal["next-turn", "next-step"]
-    start: int
-    inserted: list[Message]
-    removed_count: int = 0
-    outcome: str | None = None
+    data: Identified
 
 
 class SplicedRow(_Row, frozen=True, gc=False, tag="agent/inbox/spliced"):
     """A pending list changed; the messages' blocks are plain values yet (see `Message.complete`)."""
 
-    data: _Splice
+    data: Splice
 
 
 class EnteredMessageRow(_Row, frozen=True, gc=False, rename="camel", tag="user/message"):
     """A message of a person, a plugin or a program; its blocks are plain values yet."""
 
     data: Message
-    surface_op: Any = "append"
+    surface_op: SurfaceOp = "append"
 
     @property
     def message(self) -> Message:
@@ -111,13 +103,9 @@ class EnteredMessageRow(_Row, frozen=True, gc=False, rename="camel", tag="user/m
         return self.data
 
 
-class _Holder(msgspec.Struct, frozen=True, gc=False):
-    message: Message
-
-
-class _MessageRow(_Row, frozen=True, gc=False, rename="camel"):
-    data: _Holder
-    surface_op: Any = "append"
+class _CarrierRow(_Row, frozen=True, gc=False, rename="camel"):
+    data: Carrier
+    surface_op: SurfaceOp = "append"
 
     @property
     def message(self) -> Message:
@@ -125,11 +113,11 @@ class _MessageRow(_Row, frozen=True, gc=False, rename="camel"):
         return self.data.message
 
 
-class AnswerRow(_MessageRow, frozen=True, gc=False, rename="camel", tag="assistant/message"):
+class AnswerRow(_CarrierRow, frozen=True, gc=False, rename="camel", tag="assistant/message"):
     """An answer; its blocks are plain values yet."""
 
 
-class ResultRow(_MessageRow, frozen=True, gc=False, rename="camel", tag="tool/result"):
+class ResultRow(_CarrierRow, frozen=True, gc=False, rename="camel", tag="tool/result"):
     """What a call gave; its blocks are plain values yet."""
 
 

@@ -9,17 +9,25 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from watchbell.log.checks import MAX_ROW_BYTES, MAX_SAFE_INTEGER, MAX_VALUES, MESSAGE_TYPES
-from watchbell.log.codec import KNOWN_TYPES, SUSPICIOUS_LENGTH, decode_row, decode_rows
-from watchbell.log.event import SURFACE_TYPES, Event
+from watchbell.log.checks import (
+    MAX_ROW_BYTES,
+    MAX_SAFE_INTEGER,
+    MAX_VALUES,
+    MESSAGE_TYPES,
+    Count,
+    Holder,
+    Identified,
+)
+from watchbell.log.codec import SUSPICIOUS_LENGTH, decode_row, decode_rows
+from watchbell.log.event import SURFACE_TYPES, Event, known_types
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.values import MAX_NESTING, nesting_depth
@@ -27,10 +35,7 @@ from watchbell.log.values import MAX_NESTING, nesting_depth
 __all__ = ["Block", "decode_block"]
 
 
-# Numbers for the types of rows, so that a row's type takes one byte.
 _PACKED, _OTHER = 0, 255
-_CODES = {name: code for code, name in enumerate(sorted(KNOWN_TYPES), start=1)}
-_CODES.update(dict.fromkeys(PACKED_TYPES, _PACKED))
 
 _RUN = re.compile(rb"\x01+")  # of rows, in the marks that tell them from others
 
@@ -128,28 +133,28 @@ class Block:
 
 
 @cache
+def _codes() -> dict[str, int]:
+    """Numbers for the types of rows, so that a row's type takes one byte."""
+    codes = {name: code for code, name in enumerate(sorted(known_types()), start=1)}
+    return codes | dict.fromkeys(PACKED_TYPES, _PACKED)
+
+
+@cache
 def _marks_of(types: frozenset[str]) -> bytes:
     """The table that `bytes.translate` needs to tell rows of `types` from others."""
-    codes = {_CODES[name] for name in types if name in _CODES}
+    codes = _codes()
+    wanted = {codes[name] for name in types if name in codes}
     if "assistant/chunk" in types:
-        codes.add(_PACKED)
-    return bytes(code in codes for code in range(256))
+        wanted.add(_PACKED)
+    return bytes(code in wanted for code in range(256))
 
 
 # --- rows, checked many at a time ------------------------------------------------------------------------
 
-_Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
-_PACKED_MARKS = _marks_of(PACKED_TYPES)
-_ENTERED_MARKS = _marks_of(frozenset({"user/message"}))
-_HOLDER_MARKS = _marks_of(MESSAGE_TYPES - {"user/message"})
+_ENTERED = frozenset({"user/message"})
+_HOLDERS = MESSAGE_TYPES - _ENTERED
 _ABSENT = -(2**63)
 _LONGEST_USUAL = MAX_VALUES  # shorter rows cannot hold as many values as `decode_row` refuses
-
-
-if TYPE_CHECKING:
-    _UsualType = str
-else:
-    _UsualType = Literal[tuple(sorted(_CODES))]  # one object for each, whose hash is known
 
 
 class _Envelope(
@@ -161,32 +166,26 @@ class _Envelope(
 ):
     """A row as nearly all are. What it leaves out, and what a packed row has instead, shows by the length."""
 
-    type: _UsualType
+    type: str
     seq: int = _ABSENT
     time: Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)] = _ABSENT
     raw: Raw
-    source_event_seqs: list[_Count] | UnsetType = UNSET
+    source_event_seqs: list[Count] | UnsetType = UNSET
     surface_op: Literal["append"] | UnsetType = UNSET
     ignorable: bool = False
 
 
-class _Identified(msgspec.Struct, gc=False):
-    id: str
-
-
-class _Pending(_Identified, gc=False):
-    role: Literal["user", "assistant"]
-
-
-class _Holder(msgspec.Struct, gc=False):
-    message: _Identified | UnsetType = UNSET
-    inserted: list[_Pending] | UnsetType = UNSET
-
-
-_decode_envelopes = msgspec.json.Decoder(_Envelope).decode_lines
-_decode_identified = msgspec.json.Decoder(_Identified).decode_lines
-_decode_holders = msgspec.json.Decoder(_Holder).decode_lines
+_decode_identified = msgspec.json.Decoder(Identified).decode_lines
+_decode_holders = msgspec.json.Decoder(Holder).decode_lines
 _encode_lines = msgspec.json.Encoder().encode_lines
+
+
+@cache
+def _envelope_decoder() -> Callable[[bytes], list[Any]]:
+    """Return what decodes usual rows. In them each type is one object, whose hash is known."""
+    usual: Any = Literal[tuple(sorted(_codes()))]
+    shape = msgspec.defstruct("_Usual", [("type", usual)], bases=(_Envelope,), gc=False)
+    return msgspec.json.Decoder(shape).decode_lines
 
 
 def decode_block(lines: bytes, next_seq: int) -> Block:
@@ -203,7 +202,8 @@ def decode_block(lines: bytes, next_seq: int) -> Block:
         return block
     rows = decode_rows(lines, next_seq)
     lines = lines.replace(b"\r\n", b"\n")
-    codes = bytes([_PACKED if isinstance(row, PackedRow) else _CODES.get(row.type, _OTHER) for row in rows])
+    codes_of = _codes()
+    codes = bytes([_PACKED if isinstance(row, PackedRow) else codes_of.get(row.type, _OTHER) for row in rows])
     others = {at: rows[at].type for at, code in enumerate(codes) if code == _OTHER}
     counts = [row.count if isinstance(row, PackedRow) else 1 for row in rows]
     begins = accumulate(map(len, lines.split(b"\n")[:-1]), initial=0)
@@ -222,8 +222,9 @@ def _decode_usual(lines: bytes, next_seq: int) -> Block | None:
     try:
         if not lines.isascii():
             lines.decode()
-        rows: list[Any] = _decode_envelopes(lines)
-        codes = bytes([_CODES[row.type] for row in rows])
+        rows: list[Any] = _envelope_decoder()(lines)
+        codes_of = _codes()
+        codes = bytes([codes_of[row.type] for row in rows])
         if len(rows) != len(texts) or not _are_usual(rows, codes):
             return None
         starts = _replace_packed(rows, codes, texts, next_seq)
@@ -254,8 +255,8 @@ def _are_usual(rows: Sequence[_Envelope], codes: bytes) -> bool:
         if row.type not in SURFACE_TYPES or (row.source_event_seqs == [] and row.type != "assistant/message"):
             return False
     # Each message has an id; of what this refuses, `decode_row` finds out why.
-    for decode, marks in ((_decode_identified, _ENTERED_MARKS), (_decode_holders, _HOLDER_MARKS)):
-        decode(b"\n".join([row.raw for row in compress(rows, codes.translate(marks))]))
+    for decode, types in ((_decode_identified, _ENTERED), (_decode_holders, _HOLDERS)):
+        decode(b"\n".join([row.raw for row in compress(rows, codes.translate(_marks_of(types)))]))
     return True
 
 
@@ -268,7 +269,7 @@ def _replace_packed(rows: list[Any], codes: bytes, texts: Sequence[bytes], next_
     Raises:
         ValueError: A packed row is unusual.
     """
-    marks = codes.translate(_PACKED_MARKS)
+    marks = codes.translate(_marks_of(PACKED_TYPES))
     packed = b"\n".join(compress(texts, marks))
     if not packed:
         return range(next_seq, next_seq + len(rows) + 1)

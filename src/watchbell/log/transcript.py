@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import SURFACE_TYPES
 from watchbell.log.messages import Message
-from watchbell.log.projection import AnswerRow, EnteredMessageRow, Projection, Reader, ResultRow, SurfaceRow
+from watchbell.log.projection import (
+    AnswerRow,
+    EnteredMessageRow,
+    Projection,
+    Reader,
+    ResultRow,
+    SurfaceOp,
+    SurfaceRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,12 +98,11 @@ class TranscriptLength(Projection[SurfaceRow]):
         self._counted = stop
 
 
-def _replaced(seq: int, operation: Any, length: int) -> tuple[int, int]:
+def _replaced(seq: int, operation: SurfaceOp, length: int) -> tuple[int, int]:
     """Return which of `length` messages an event's own takes the place of: none at the end when appended."""
-    match operation:
-        case {"start": int(start), "end": int(end)}:
-            if not 0 <= start <= end <= length:
-                raise CorruptLogError(f"event {seq} replaces messages {start} to {end}, which are not there")
-            return start, end
-        case _:
-            return length, length
+    if operation == "append":
+        return length, length
+    start, end = operation.start, operation.end
+    if not 0 <= start <= end <= length:
+        raise CorruptLogError(f"event {seq} replaces messages {start} to {end}, which are not there")
+    return start, end

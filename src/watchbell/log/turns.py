@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from watchbell.log.payloads import Interrupted, StepMark, ToolResultEvent, TurnEnd
-from watchbell.log.surface import MALFORMED, malformed, surface_message
+from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, ToolSource
+from watchbell.log.payloads import (
+    Interrupted,
+    StepMark,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnEnd,
+    TurnStart,
+    surface_message,
+)
 
 if TYPE_CHECKING:
-    from watchbell.log.event import Event
     from watchbell.log.eventlog import EventLog
 
 __all__ = ["close_open_turn", "last_turn", "tool_result"]
@@ -46,7 +54,7 @@ def tool_result(
     block = ToolResultBlock(call_id, (TextBlock(text),), is_error)
     # The id needs to be unique only among pending messages, and a result is never pending.
     message = Message(
-        f"result-{turn}-{step}-{call_id}", "user", {"kind": "tool", "callId": call_id}, (block,)
+        f"result-{turn}-{step}-{call_id}", "user", msgspec.to_builtins(ToolSource(call_id)), (block,)
     )
     payload = (
         ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
@@ -67,43 +75,31 @@ def close_open_turn(log: EventLog) -> list[Draft]:
     turn = last_turn(log)
     if turn is None or turn[1] is not None:
         return []
-    number = 0
+    number = log[turn[0]].decode(TurnStart).turn
     step: int | None = None
-    calls: dict[str, tuple[str, int | None]] = {}
+    calls: dict[str, int | None] = {}  # calls without a result, and the seqs of their `tool/call`
     for event in log.span(turn[0]):
-        try:
-            if event.type == "turn/start":
-                number = _count(event.data["turn"])
-            elif event.type in ("step/start", "step/end"):
-                step = _count(event.data["step"]) if event.type == "step/start" else None
-            else:
-                _track_calls(event, calls)
-        except MALFORMED as error:
-            raise malformed(event) from error
-    drafts = [_unfinished(number, step or 1, call_id, seq) for call_id, (_, seq) in calls.items()]
+        match event.type:
+            case "step/start":
+                step = event.decode(StepMark).step
+            case "step/end":
+                step = None
+            case "assistant/message":
+                blocks = surface_message(event).content
+                calls |= {block.id: None for block in blocks if isinstance(block, ToolCallBlock)}
+            case "tool/call":
+                calls[event.decode(ToolCallEvent).call_id] = event.seq
+            case "tool/result":
+                origin = surface_message(event).origin
+                calls.pop(origin.call_id if isinstance(origin, ToolSource) else "", None)
+            case _:
+                pass
+    drafts = [_unfinished(number, step or 1, call_id, seq) for call_id, seq in calls.items()]
     if step is not None:
         drafts.append(Draft("step/end", StepMark(number, step)))
     drafts.append(Draft("turn/end", TurnEnd(number, Interrupted())))
     time = log[-1].time
     return [Draft(d.type, d.data, d.source_event_seqs, d.surface_op, d.ignorable, time) for d in drafts]
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError("not a number")
-    return value
-
-
-def _track_calls(event: Event, calls: dict[str, tuple[str, int | None]]) -> None:
-    if event.type == "assistant/message":
-        for block in surface_message(event).content:
-            if isinstance(block, ToolCallBlock):
-                calls[block.id] = (block.name, None)
-    elif event.type == "tool/call":
-        data = event.data
-        calls[data["callId"]] = (data["name"], event.seq)
-    elif event.type == "tool/result":
-        calls.pop(event.data["message"]["source"]["callId"], None)
 
 
 def _unfinished(turn: int, step: int, call_id: str, seq: int | None) -> Draft:

@@ -5,22 +5,18 @@ See log-format, "Vocabulary that we write". Schedule's own history is checked by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.eventlog import PackedRow
-from watchbell.log.values import mask_surrogates
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.log.eventlog import EventLog
+from watchbell.log.event import Event, Replacement
+from watchbell.log.eventlog import EventLog, PackedRow
+from watchbell.log.payloads import ToolCallEvent
+from watchbell.log.values import decode_typed
 
 __all__ = ["verify_events"]
-
-T = TypeVar("T")
 
 
 # Only what is looked at is decoded: a payload can be large, and as objects many times as large.
@@ -33,10 +29,6 @@ class _Place(msgspec.Struct):
 
 class _PackedPlace(msgspec.Struct):
     data: _Place
-
-
-class _Call(msgspec.Struct, rename="camel"):
-    call_id: str
 
 
 class _Source(msgspec.Struct, rename="camel"):
@@ -84,12 +76,7 @@ class _Splice(msgspec.Struct, rename="camel"):
     start: int
     inserted: list[_Insertion]
     removed_count: int = 0
-    outcome: Literal["canceled"] | UnsetType = UNSET
-
-
-class _Replacement(msgspec.Struct):
-    start: int
-    end: int
+    outcome: Literal["canceled"] | None = None
 
 
 def verify_events(log: EventLog, owned_from: int = 0) -> int | None:
@@ -143,17 +130,17 @@ class _Check:
             CorruptLogError, msgspec.DecodeError: It cannot follow.
         """
         if isinstance(row, PackedRow):
-            self._require_place(_decode(row.raw, _PackedPlace).data)
+            self._require_place(decode_typed(row.raw, _PackedPlace).data)
             return
         match row.type:
             case "turn/start" | "turn/end" | "step/start" | "step/end":
-                self._mark(row.type, _decode(row.raw, _Place))
+                self._mark(row.type, decode_typed(row.raw, _Place))
             case "assistant/chunk":
-                self._require_place(_decode(row.raw, _Place))
+                self._require_place(decode_typed(row.raw, _Place))
             case "user/message":
-                self._enter(row, _decode(row.raw, _Message))
+                self._enter(row, decode_typed(row.raw, _Message))
             case "assistant/message" | "tool/call" | "tool/result":
-                self._require_place(_decode(row.raw, _Place))
+                self._require_place(decode_typed(row.raw, _Place))
                 self._track_call(row)
             case "session/end-seed":
                 self._require_no_turn()
@@ -161,7 +148,7 @@ class _Check:
                 self._require_turn()
                 _require_model(row)
             case "agent/inbox/spliced" if row.seq >= self._owned_from:
-                self._splice(_decode(row.raw, _Splice))
+                self._splice(decode_typed(row.raw, _Splice))
             case _:
                 pass
 
@@ -231,12 +218,12 @@ class _Check:
 
     def _track_call(self, event: Event) -> None:
         if event.type == "tool/call":
-            call_id = _decode(event.raw, _Call).call_id
+            call_id = decode_typed(event.raw, ToolCallEvent).call_id
             if self._calls.get(call_id, -1) is not None:
                 raise CorruptLogError(f"call {call_id!r} was not asked for, or was made already")
             self._calls[call_id] = event.seq
             return
-        message = _decode(event.raw, _Carrier).message
+        message = decode_typed(event.raw, _Carrier).message
         self._enter(event, message)
         if event.type == "assistant/message":
             self._calls.update({block.id: None for block in message.content if block.type == "tool-call"})
@@ -266,31 +253,17 @@ class _Check:
             raise CorruptLogError("a pending message's id is empty or taken")
 
 
-def _decode(raw: bytes | msgspec.Raw, shape: type[T]) -> T:
-    """Decode the parts of a payload that `shape` names, and no others.
-
-    Raises:
-        msgspec.DecodeError: They are not there, or of another type.
-    """
-    try:
-        return msgspec.json.decode(raw, type=shape)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:  # half a surrogate pair
-        return msgspec.json.decode(mask_surrogates(bytes(raw))[0], type=shape)
-
-
 def _cited(event: Event) -> list[int]:
     sources = event.source_event_seqs
     return [] if sources is UNSET else msgspec.json.decode(sources, type=list[int])
 
 
-def _replaced(event: Event) -> _Replacement | None:
+def _replaced(event: Event) -> Replacement | None:
     """Return what a compaction's message takes the place of, None for a message that is appended."""
     operation = event.surface_op
     if operation is UNSET or bytes(operation).startswith(b'"'):
         return None
-    return msgspec.json.decode(operation, type=_Replacement)
+    return msgspec.json.decode(operation, type=Replacement)
 
 
 def _check_source(source: _Source) -> None:
@@ -304,8 +277,8 @@ def _check_source(source: _Source) -> None:
 
 def _require_model(event: Event) -> None:
     if event.type == "request/header":
-        config = _decode(event.raw, _RequestHeader).header.config
+        config = decode_typed(event.raw, _RequestHeader).header.config
     else:
-        config = _decode(event.raw, _Config)
+        config = decode_typed(event.raw, _Config)
     if not (config.provider and config.model):
         raise CorruptLogError("its provider or model is empty")

@@ -153,11 +153,6 @@ class AnswerAssembler:
                 pass  # what it announces is seen at the first delta
         return chunk
 
-    @property
-    def has_text(self) -> bool:
-        """Whether the answer holds any text for a reader so far."""
-        return any(part.kind == "text" and "".join(part.pieces).strip() for part in self._parts.values())
-
     def blocks(self) -> tuple[AnswerBlock, ...]:
         """Return the blocks so far, by index, without empty ones and tool calls that did not come whole."""
         blocks = [_block(self._parts[index]) for index in sorted(self._parts)]
@@ -187,11 +182,8 @@ class AnswerAssembler:
                 part.name, part.pieces = call.name, [call.arguments]
                 call = msgspec.structs.replace(call, id=self._call_id(part, call.id))
                 chunk = BlockEnd(chunk.index, call)
-            case TextBlock(text=text):
-                part = self._part(chunk.index, "text")
-                part.pieces = [text]
-            case ReasoningBlock(text=text):
-                part = self._part(chunk.index, "reasoning")
+            case TextBlock(text=text) | ReasoningBlock(text=text):
+                part = self._part(chunk.index, "text" if isinstance(chunk.block, TextBlock) else "reasoning")
                 part.pieces = [text]
             case _:
                 raise ModelError("the model answered with a tool result", code="INVALID_STREAM")

@@ -1,171 +1,101 @@
-"""The words and patterns of the offline model's English: pieces of regular expressions, nothing more."""
+"""The patterns of the offline model's English: pieces of time, and the words around them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 __all__ = [
-    "AFTER",
-    "ALL",
-    "CALENDAR",
-    "CANCEL",
-    "CITIES",
-    "CLOCK_FIRST",
-    "CLOCK_PARTS",
-    "DATE",
-    "DAY_ALONE",
-    "DAY_FIRST",
-    "EVERY",
-    "ID",
-    "LEAD",
-    "LIST",
-    "NUMBERS",
-    "REMIND",
-    "SMALL",
-    "SPAN_PARTS",
-    "TRAIL",
-    "UNITS",
-    "WEEKDAYS",
-]
+    "BARE_END", "BEFORE", "CANCEL", "CLOSE", "HEAD", "JOINT", "MONTHS", "NUMBERS", "ORDER", "PIECE", "POLITE",
+    "SPAN", "UNCLEAR", "UNITS", "WEEKDAYS",
+]  # fmt: skip
 
-SMALL = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_TEENS = ["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_HOURS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+WEEKDAYS = {name: place for place, name in enumerate(_DAYS.split("|"))}
+MONTHS = {name[:3]: place for place, name in enumerate(_MONTHS.split("|"), 1)}
+_TENS = list(enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2))
+_SMALL = [*_HOURS.split("|"), "thirteen", "fourteen", "fifteen"]
 NUMBERS: dict[str, float] = {
-    **{word: count for count, word in enumerate([*SMALL, *_TEENS], 1)},
-    **{word: count * 10 for count, word in enumerate(_TENS, 2)},
-    **{
-        f"{ten}-{one}": tens * 10 + ones
-        for tens, ten in enumerate(_TENS, 2)
-        for ones, one in enumerate(SMALL[:9], 1)
-    },
-    "a": 1,
-    "an": 1,
+    **{word: count for count, word in enumerate(_SMALL, 1)},
+    **{ten: 10 * n for n, ten in _TENS},
+    **{f"{ten}-{one}": 10 * n + m for n, ten in _TENS for m, one in enumerate(_SMALL[:9], 1)},
+    **dict.fromkeys(("a", "an"), 1),
+    **dict.fromkeys(("half", "half a", "half an"), 0.5),
     "a couple of": 2,
-    "half": 0.5,
-    "half a": 0.5,
-    "half an": 0.5,
 }
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-CITIES = {
-    "amsterdam": "Europe/Amsterdam",
-    "athens": "Europe/Athens",
-    "auckland": "Pacific/Auckland",
-    "beijing": "Asia/Shanghai",
-    "berlin": "Europe/Berlin",
-    "boston": "America/New_York",
-    "brussels": "Europe/Brussels",
-    "budapest": "Europe/Budapest",
-    "cairo": "Africa/Cairo",
-    "chicago": "America/Chicago",
-    "copenhagen": "Europe/Copenhagen",
-    "delhi": "Asia/Kolkata",
-    "denver": "America/Denver",
-    "dubai": "Asia/Dubai",
-    "dublin": "Europe/Dublin",
-    "eastern": "America/New_York",
-    "helsinki": "Europe/Helsinki",
-    "hong kong": "Asia/Hong_Kong",
-    "istanbul": "Europe/Istanbul",
-    "kolkata": "Asia/Kolkata",
-    "kyiv": "Europe/Kyiv",
-    "lagos": "Africa/Lagos",
-    "lisbon": "Europe/Lisbon",
-    "london": "Europe/London",
-    "los angeles": "America/Los_Angeles",
-    "madrid": "Europe/Madrid",
-    "melbourne": "Australia/Melbourne",
-    "mexico city": "America/Mexico_City",
-    "moscow": "Europe/Moscow",
-    "mumbai": "Asia/Kolkata",
-    "nairobi": "Africa/Nairobi",
-    "new york": "America/New_York",
-    "oslo": "Europe/Oslo",
-    "pacific": "America/Los_Angeles",
-    "paris": "Europe/Paris",
-    "prague": "Europe/Prague",
-    "rome": "Europe/Rome",
-    "san francisco": "America/Los_Angeles",
-    "sao paulo": "America/Sao_Paulo",
-    "seattle": "America/Los_Angeles",
-    "seoul": "Asia/Seoul",
-    "shanghai": "Asia/Shanghai",
-    "singapore": "Asia/Singapore",
-    "stockholm": "Europe/Stockholm",
-    "sydney": "Australia/Sydney",
-    "são paulo": "America/Sao_Paulo",
-    "tokyo": "Asia/Tokyo",
-    "toronto": "America/Toronto",
-    "vienna": "Europe/Vienna",
-    "warsaw": "Europe/Warsaw",
-    "washington": "America/New_York",
-    "zurich": "Europe/Zurich",
-}
 
 
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
-_AMOUNT = rf"(?:(?<![\d.])\d{{1,15}}(?:\.\d{{1,3}})?|\b(?:{_any_of(NUMBERS)})\b)"
+_DATE = rf"(?:{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS.split('|'))})\b\.?"
+_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_COUNTS = "|".join(sorted(NUMBERS, key=len, reverse=True))
+_AMOUNT = rf"(?:(?<![\d.])\d{{1,15}}(?:\.\d{{1,3}})?|\b(?:{_COUNTS})\b)"
 _UNIT = r"(?:seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)(?![a-z])"
 _HALF = r"(?:\s+and\s+a\s+half)?"
 _SPAN = rf"{_AMOUNT}{_HALF}[\s-]*{_UNIT}{_HALF}"
-_DURATION = rf"{_SPAN}(?:(?:\s*,)?(?:\s*and)?\s*{_SPAN})*"
-SPAN_PARTS = re.compile(rf"({_AMOUNT})({_HALF})[\s-]*({_UNIT})({_HALF})", re.IGNORECASE)
-
-AFTER = re.compile(
-    rf"\b(?:in|after)\s+({_DURATION})(?:\s+from\s+now)?|\b({_DURATION})\s+from\s+now\b", re.IGNORECASE
+_SPANS = rf"{_SPAN}(?:(?:\s*,)?(?:\s*and)?\s*{_SPAN})*"
+_PLACE = r"[^\W\d]+(?:[ _-][^\W\d]+)?\s+time\b"
+SPAN = _compile(rf"({_AMOUNT})({_HALF})[\s-]*({_UNIT})({_HALF})")
+PIECE = _compile(
+    rf"(?P<after>(?:in|after)\s+{_SPANS}(?:\s+from\s+now)?|{_SPANS}\s+from\s+now\b)"
+    rf"|(?P<every>(?:every|each)\s+(?:other\s+)?(?:{_SPANS}|{_UNIT})(?!\s+{_UNIT})|(?:hour|dai|week)ly\b)"
+    r"|(?P<calendar>(?:every|each)\s+(?:other\s+)?(?:weekday|workday|working\s+day|weekend|morning|noon|afternoon"
+    rf"|evening|night|month|year|{_DAYS})\b|(?:on\s+)?(?:weekday|weekend|{_DAYS})s\b|(?:month|year|night)ly\b)"
+    r"|(?P<instant>(?:at\s+)?(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d(?::[\d.]+)?(?:Z\b|[+-]\d\d:\d\d)))"
+    r"|(?P<day>(?:(?:on|at)\s+)?(?:(?P<iso>\d{4}-\d\d-\d\d)(?!\w)"
+    r"|(?:(?P<near>(?:the\s+)?day\s+after\s+tomorrow|tomorrow|today|tonight|this(?=\s+(?:morning|afternoon|evening)\b))"
+    rf"|(?:(?:this|coming)\s+)*(?P<next>next\s+)?(?P<weekday>{_DAYS})"
+    rf"|(?:the\s+)?(?P<date>{_NTH}\s+(?:of\s+)?{_DATE}|{_DATE}\s+(?:the\s+)?{_NTH})(?:,?\s+(?P<year>\d{{4}}))?)"
+    r"(?:\s+(?P<part>morning|afternoon|evening|night))?(?![\w'’])))"
+    r"|(?P<clock>(?P<bare>at\s+)?(?:(?P<noon>noon|midnight)\b|(?P<hour>(?<![\d.:/-])\d{1,2}(?![\d/])"
+    rf"|\b(?:{_HOURS})\b)(?P<sure>:(?P<rest>\d\d(?::\d\d(?:\.\d{{1,3}})?)?)(?!\d))?(?:\s*(?P<half>[ap]m)\b|(?P<oclock>\s*o['’]clock\b))?)"
+    r"(?:\s+(?:in\s+the|at)\s+(?P<daytime>morning|afternoon|evening|night)\b)?)"
+    r"|(?P<zone>(?:in\s+)?(?:(?:(?:UTC|GMT)\b|[a-z_]+/[\w+/-]*\w)(?:\s+time\b)?"
+    rf"|(?!(?:to|that|about|of|for|on|at)\b){_PLACE}))"
 )
-EVERY = re.compile(rf"\b(?:every|each)\s+(other\s+)?({_DURATION}|(?:half\s+)?{_UNIT})", re.IGNORECASE)
-CALENDAR = re.compile(
-    rf"\b(?:every|each)\s+(?:other\s+)?(?:weekday|workday|working\s+day|morning|noon|afternoon|evening|night|month"
-    rf"|year|{'|'.join(WEEKDAYS)}|day\s+at\b|week\s+(?:at|on)\b)|\bon\s+(?:weekday|{'|'.join(WEEKDAYS)})s\b",
-    re.IGNORECASE,
+"""One piece of a time; the last group that matched is its kind."""
+BARE_END = _compile(
+    rf"\s*(?:$|[.,;!?](?:\s|$)|(?:to(?!\s+(?:\d|(?:{_HOURS})\b))|that|about|of|today|tonight|tomorrow|on|in|this|next"
+    rf"|please|remind|{_DAYS})\b|(?-i:[A-Z])|{_PLACE})"
 )
-
-DATE = r"\d{4}-\d{2}-\d{2}"
-_DAY = (
-    rf"(?:on\s+)?(?:{DATE}(?!\d)|(?:today|tonight|(?:the\s+)?day\s+after\s+tomorrow|tomorrow"
-    rf"|(?:next\s+)?(?:{'|'.join(WEEKDAYS)})|in\s+{_AMOUNT}\s+(?:days?|weeks?))\b)"
+"""What may follow an hour that is a number alone."""
+POLITE = _compile(r"(?:please|okay|ok|hey|hi|hello|so|well|just|(?:can|could|would|will)\s+you)\b[\s,!]*")
+CLOSE = _compile(r"\b(?:please|thanks|thank\s+you)$")
+_LEAD = (
+    r"(?:I\s+(?:want|need)\s+you\s+to\s+)?remind\s+(?:me|us)\b"
+    r"|(?:(?:(?:set|create|add|make|give)(?:\s+(?:me|us|up))?|I\s+(?:need|want))\s+)?an?(?:other)?\s+reminder\b"
 )
-_BARE_HOUR_ENDS = r"(?=\s*(?:$|[.,;!?]|(?:to|that|about|of|today|tonight|tomorrow|on|in|UTC)\b|(?-i:[A-Z])))"
-_CLOCK = (
-    r"(?:\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:\s*[ap]\.?m\b\.?)?|noon\b|midnight\b"
-    rf"|(?:\d{{1,2}}|{'|'.join(SMALL)})(?:\s*[ap]\.?m\b\.?|\s*o['’]clock\b|\b{_BARE_HOUR_ENDS}))"
-    r"(?:\s+in\s+the\s+(?:morning|afternoon|evening)\b|\s+at\s+night\b)?"
+_TIME = "[\ue000-\uf8ff]"
+HEAD = _compile(
+    rf"\W*(?:{POLITE.pattern}|{_TIME}[\s,]*)*(?:(?P<lead>{_LEAD})(?:[\s,]|please\b|(?:for\s+)?{_TIME})*)?"
 )
-_ZONE = (
-    r"\s*(?:Z\b|[+-]\d{2}:\d{2}\b)|,?\s+(?:in\s+)?(?:(?:UTC|GMT)\b|[A-Za-z_]+/[A-Za-z0-9_+/-]*[A-Za-z0-9]"
-    rf"|(?:{_any_of(CITIES)})\s+time\b|(?-i:[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)\s+time\b)(?:\s+time\b)?"
+"""What stands before the prompt. Here, and below, one character stands for each time in the text."""
+JOINT = _compile(r"(?:to|that|about|of|for)\b\s*|[:–—-]\s+")
+"""What stands between all that and what to be reminded of."""
+ORDER = _compile(
+    r"(?:to|ask|book|bring|buy|call|check|clean|close|cook|drink|eat|feed|fetch|fill|finish|get|give|go|join|leave|look"
+    r"|make|meet|open|pack|pay|phone|pick|prepare|pull|put|read|renew|say|send|stand|start|stop|stretch|take|talk|tell"
+    r"|turn|update|visit|wake|walk|wash|water|write)\b|\w+[\s.,!]*$"
 )
-DAY_FIRST = re.compile(
-    rf"\b(?:at\s+)?(?P<day>{_DAY})(?:T|,?\s+(?:at\s+)?)(?P<clock>{_CLOCK})(?P<zone>{_ZONE})?", re.IGNORECASE
+"""What an order begins with, or all of it, where nobody says "remind me"."""
+BEFORE = _compile(
+    r"\b(?:about|for|of|by|before|until|till|since|from|to|with|the|an?|and|or|not|no|my|our|your|than|then)\s*$"
+    r"|\w{3}[.!?]\s+.*\w"
 )
-CLOCK_FIRST = re.compile(
-    rf"\bat\s+(?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?:,?\s+(?P<day>{_DAY}))?(?P<late_zone>{_ZONE})?",
-    re.IGNORECASE,
+"""What makes a time behind it a part of something else: such a word, or a sentence of its own."""
+UNCLEAR = _compile(
+    rf"{_TIME}.*|\bremind\s+(?:me|us)\b.*|\b\d{{1,2}}/\d{{1,2}}\b\S*|\b\d{{1,2}}\.\d{{1,2}}\.\S*|\byesterday\b"
+    r"|\bnext\s+(?:week|month|year)\b|\b(?:until|till|unless|except|but\s+not|twice|starting|beginning)\b.*|\b\w+\s+times\b|\bo['’]clock\b"
+    r"|[.,;!?–—-]\s*(?:no|not|don['’]t|do\s+not|actually|wait|sorry|never\s*mind|cancel|rather)\b.*"
+    r"|(?-i:\b(?:A?[ACEMP][SD]T|CES?T|EES?T|WES?T|[BIJ]ST|UTC|GMT)\b|\b[A-Z][a-z]+(?:/[A-Z][A-Za-z_]+|\s+time)\b)"
 )
-DAY_ALONE = re.compile(rf"\b{_DAY}", re.IGNORECASE)
-CLOCK_PARTS = re.compile(r"(\d+|[a-z]+)(?::(\d{2}))?(?::(\d{2}(?:\.\d+)?))?", re.IGNORECASE)
-
-REMIND = re.compile(r"\bremind\b|\b(?:set|create|add|make|need|want)\b.*\breminder\b", re.IGNORECASE)
-CANCEL = re.compile(
-    r"^\W*(?:please\s+|(?:can|could)\s+you\s+)*(?:cancel|delete|remove|clear|drop|stop)\b", re.IGNORECASE
+"""What may be a part of the time, or take it back, in what to be reminded of."""
+CANCEL = _compile(
+    r"(?:cancel|delete|remove|clear(?=\s+(?:all|my|the|every))|stop(?=\s+(?:reminding|the\s+reminder|schedule-)))\b"
+    r"(?:\s+reminding\s+(?:me|us))?\s*"
 )
-ALL = re.compile(r"\b(?:all|every|everything)\b", re.IGNORECASE)
-LIST = re.compile(
-    r"^\W*(?:please\s+|(?:can|could)\s+you\s+)*(?:list|show)"
-    r"(?:\s+(?:me|us|all|my|of|the|them|active|current|reminders?|schedules?|please))*\W*$"
-    r"|\b(?:what|which|any|have|my|are\s+there)\b.*\breminders?\b|^\W*reminders\W*$|\bwhat(?:'s|’s|\s+is)\s+scheduled\b",
-    re.IGNORECASE,
-)
-ID = re.compile(r"\bschedule-\d+\b", re.IGNORECASE)
-LEAD = re.compile(
-    r"^(?:[\s,.:;!?–—-]+|(?:please|ok|okay|hey|hi|hello|can\s+you|could\s+you|would\s+you|will\s+you|remind\s+(?:me|us)"
-    r"|i\s+(?:need|want)|(?:set|create|add|make)(?:\s+me)?|(?:up\s+)?a\s+reminder|to|that|of|about|for|and|then)\b)",
-    re.IGNORECASE,
-)
-TRAIL = re.compile(r"(?:[\s,.:;!?]|\bplease)+$", re.IGNORECASE)

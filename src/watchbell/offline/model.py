@@ -1,8 +1,7 @@
 """A stand-in for a model: it follows fixed rules, needs no network and always answers alike.
 
 It exists so that Watchbell can be tried, shown and tested without an account. It understands a few English
-sentences about reminders (`watchbell.models.phrases`), calls the Schedule tools for them, tells their
-outcome and presents due reminders.
+sentences about reminders, calls the Schedule tools for them, tells their outcome and presents due reminders.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from typing import Any
+from itertools import groupby
 
 from watchbell.log.chunks import (
     BlockEnd,
@@ -21,29 +20,25 @@ from watchbell.log.chunks import (
     TextDelta,
     ToolCallDelta,
     UsageChunk,
-)
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+)  # fmt: skip
+from watchbell.log.messages import (
+    Message,
+    PersonSource,
+    PluginSource,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSource,
+)  # fmt: skip
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
-from watchbell.offline._phrases import (
-    Ask,
-    Cancel,
-    CancelAll,
-    ListAll,
-    LocalNow,
-    Remind,
-    read_now,
-    read_phrase,
-)
-from watchbell.offline._sentences import HELP, decode_frame, decode_list, render_outcome, render_reminder
-from watchbell.zones import ZoneTable
+from watchbell.offline._phrases import Call, Wish, read_now, read_wish
+from watchbell.offline._sentences import HELP, decode_frame, read_list, render_due, render_outcome, tell_list
 
 __all__ = ["OfflineModel"]
 
 _PIECE = re.compile(r"\s*\S+(?:\s+\S+){0,2}")
 _ARGUMENTS_PIECE = 12
-
-_Call = tuple[str, dict[str, Any]]
 
 
 class OfflineModel:
@@ -56,13 +51,16 @@ class OfflineModel:
     model = "offline-1"
     context_window: int | None = None
 
-    def __init__(self) -> None:
-        self._zones = ZoneTable()
-
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer what came after the last answer: tool results, due reminders, and what people wrote."""
-        text, calls = self._decide(request)
-        blocks: list[TextBlock | ToolCallBlock] = [TextBlock(text)] if text else []
+        said, calls = self._decide(request.messages)
+        known = {spec.name for spec in request.tools}
+        if missing := sorted({name for name, _ in calls} - known):
+            said.append(f"I cannot do that here: this session has no tool {' or '.join(missing)}.")
+        calls = [call for call in calls if call[0] in known]
+        if not said and not calls:
+            said.append(HELP)
+        blocks: list[TextBlock | ToolCallBlock] = [TextBlock("\n".join(said))] if said else []
         for position, (name, arguments) in enumerate(calls, 1):
             # The conversation only grows, so its length makes the id one of a kind in the session.
             call_id = f"offline-{len(request.messages)}-{position}"
@@ -74,87 +72,52 @@ class OfflineModel:
         yield UsageChunk({"inputTokens": _count_words(request), "outputTokens": sum(map(_words, blocks))})
         yield Finish(FinishReason("tool-calls" if calls else "stop"))
 
-    def _decide(self, request: ModelRequest) -> tuple[str, list[_Call]]:
+    def _decide(self, messages: Sequence[Message]) -> tuple[list[str], list[Call]]:
         """Return what to say and which tools to call."""
-        asked, recent = _split(request.messages)
-        now = _latest_now(request.messages)
+        # An answer that was cut off is last itself; then what it was an answer to is taken up again.
+        turns = [[*run] for role, run in groupby(messages, lambda message: message.role) if role == "user"]
+        asked, recent = ([], [], *turns)[-2:]
+        times = (each for each in reversed(messages) if each.origin == PluginSource("time-context"))
+        now = next((read_now(message.text) for message in times), None)
         said: list[str] = []
-        calls: list[_Call] = []
+        calls: list[Call] = []
         for message in recent:
-            if message.source.get("kind") == "tool":
-                call, text, is_error = _read_result(request.messages, message)
-                listed = decode_list(text) if call is not None and call.name == "schedule_list" else None
-                if listed and isinstance(self._read(asked, now), CancelAll):
-                    calls += [("schedule_delete", {"id": entry["id"]}) for entry in listed]
-                else:
-                    said.append(render_outcome(call, text, is_error=is_error))
-            elif not message.is_from_person and (due := decode_frame(message.text)) is not None:
-                said += [render_reminder(reminder) for reminder in due]
-            elif message.is_from_person:
-                sentence, wanted = self._answer(message.text, now)
-                said += [sentence] if sentence else []
-                calls += wanted
-        known = {spec.name for spec in request.tools}
-        missing = sorted({name for name, _ in calls} - known)
-        if missing:
-            said.append(f"I cannot do that here: this session has no tool {' or '.join(missing)}.")
-        if not said and not calls:
-            said.append(HELP)
-        return "\n".join(said), [call for call in calls if call[0] in known]
-
-    def _read(self, asked: Message | None, now: LocalNow | None) -> object:
-        return None if asked is None else read_phrase(asked.text, now, self._zones)
-
-    def _answer(self, text: str, now: LocalNow | None) -> tuple[str, list[_Call]]:
-        match read_phrase(text, now, self._zones):
-            case Remind(prompt=prompt, selector=selector):
-                return "", [("schedule_create", {"prompt": prompt, **selector})]
-            case ListAll() | CancelAll():
-                return "", [("schedule_list", {})]
-            case Cancel(ids=ids):
-                return "", [("schedule_delete", {"id": schedule_id}) for schedule_id in ids]
-            case Ask(text=question):
-                return question, []
-            case None:
-                return HELP, []
+            match message.origin:
+                case PersonSource():
+                    wish = read_wish(message.text, now)
+                    said.append(wish.said)
+                    calls += [call for call in wish.calls if call[1] or call not in calls]  # one list will do
+                case ToolSource(call_id=call_id):
+                    wishes = [read_wish(each.text, now) for each in asked if each.is_from_person]
+                    sentences, deletions = _tell_result(message, _find_tool(messages, call_id), wishes)
+                    said += sentences
+                    calls += deletions
+                case _:
+                    said += [render_due(due) for due in decode_frame(message.text) or ()]
+        return [sentence for sentence in said if sentence], calls
 
 
-# --- the conversation ------------------------------------------------------------------------------------
+def _find_tool(messages: Sequence[Message], call_id: str) -> str | None:
+    """Return which tool a call was of."""
+    blocks = (block for message in reversed(messages) for block in message.content)
+    return next(
+        (block.name for block in blocks if isinstance(block, ToolCallBlock) and block.id == call_id), None
+    )
 
 
-def _split(messages: Sequence[Message]) -> tuple[Message | None, Sequence[Message]]:
-    """Return the latest message of a person, and what came after the last answer.
-
-    An answer that was cut off is last itself; then what it was an answer to is taken up again.
-    """
-    end = len(messages)
-    while end and messages[end - 1].role == "assistant":
-        end -= 1
-    start = end
-    while start and messages[start - 1].role == "user":
-        start -= 1
-    people = [message for message in messages[:end] if message.is_from_person]
-    return (people[-1] if people else None), messages[start:end]
-
-
-def _latest_now(messages: Sequence[Message]) -> LocalNow | None:
-    for message in reversed(messages):
-        if message.source.get("kind") == "plugin" and message.source.get("plugin") == "time-context":
-            return read_now(message.text)
-    return None
-
-
-def _read_result(messages: Sequence[Message], result: Message) -> tuple[ToolCallBlock | None, str, bool]:
-    """Return the call that a tool result answers, the result's text, and whether it is an error."""
-    block = next((block for block in result.content if isinstance(block, ToolResultBlock)), None)
-    if block is None:
-        return None, "", True
-    text = "".join(part.text for part in block.content)
-    for message in reversed(messages):
-        for call in message.content:
-            if isinstance(call, ToolCallBlock) and call.id == block.tool_call_id:
-                return call, text, block.is_error is True
-    return None, text, block.is_error is True
+def _tell_result(result: Message, tool: str | None, wishes: Sequence[Wish]) -> tuple[list[str], list[Call]]:
+    """Return what to say of a tool's result and what to call next: for a list, what each wish wants of it."""
+    blocks = [block for block in result.content if isinstance(block, ToolResultBlock)]
+    text = "".join(part.text for block in blocks for part in block.content)
+    is_error = not blocks or blocks[0].is_error is True
+    views = read_list(text) if tool == "schedule_list" else None
+    if views is None and tool == "schedule_list" and text.startswith("["):
+        return ["You have more active reminders than I can list here."], []  # the result was cut
+    if views is None:
+        return [render_outcome(text, is_error=is_error)], []
+    told = [tell_list(wish.of_list, views) for wish in wishes if wish.of_list]
+    deletions: list[Call] = [("schedule_delete", {"id": view.id}) for _, chosen in told for view in chosen]
+    return [sentence for sentence, _ in told], deletions
 
 
 # --- the stream ------------------------------------------------------------------------------------------
@@ -179,7 +142,7 @@ def _count_words(request: ModelRequest) -> int:
     return len((request.system or "").split()) + schemas + blocks
 
 
-def _words(block: Any) -> int:
+def _words(block: object) -> int:
     match block:
         case ToolCallBlock(arguments=text) | TextBlock(text=text):
             return len(text.split())

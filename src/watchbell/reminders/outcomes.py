@@ -6,13 +6,26 @@ rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.log.messages import Message
-from watchbell.log.surface import MALFORMED, malformed, surface_message
+from watchbell.log.payloads import (
+    Aborted,
+    Blocked,
+    Completed,
+    Failed,
+    MaxTokens,
+    OtherReason,
+    Reason,
+    Splice,
+    TakeUp,
+    TurnEnd,
+    TurnStart,
+    surface_message,
+)
 from watchbell.reminders.framing import ReminderKey, derive_key
 from watchbell.reminders.receipts import ReminderPresentation, derive_receipts
 from watchbell.reminders.records import SCHEDULE_CHANGE, Create, decode_change
@@ -34,13 +47,6 @@ Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "cancelled", "
 _TYPES = frozenset(
     {SCHEDULE_CHANGE, "agent/inbox/spliced", "user/message", "watchbell/take-up", "turn/start", "turn/end"}
 )
-_OUTCOMES: dict[str, Outcome] = {
-    "completed": "answered",
-    "max-tokens": "answered",
-    "error": "failed",
-    "interrupted": "interrupted",
-    "blocked": "cancelled",
-}
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -81,10 +87,7 @@ def derive_deliveries(events: EventLog, seed_length: int) -> list[Delivery]:
             receipt = receipts[event.seq]
             found.append((event, receipt, progress.find(receipt)))
             continue
-        try:
-            progress.apply(event)
-        except MALFORMED as error:
-            raise malformed(event) from error
+        progress.apply(event)
     return [
         Delivery(
             event.seq,
@@ -132,17 +135,17 @@ class _Progress:
             case "schedule/change":
                 self._change(event)
             case "agent/inbox/spliced":
-                self._splice(event.data)
+                self._splice(event.decode(Splice))
             case "user/message":
                 self._enter(event)
             case "watchbell/take-up":
-                self._taken_up = event.data["messageId"], event.seq
+                self._taken_up = event.decode(TakeUp).message_id, event.seq
             case "turn/start":
-                self._turn = event.data["turn"]
+                self._turn = event.decode(TurnStart).turn
                 self._running = list(self._take_up(event.seq))
             case _:
                 for sent in self._running:
-                    sent.outcome = _outcome(event.data["reason"])
+                    sent.outcome = _outcome(event.decode(TurnEnd).reason)
                 self._turn, self._running = None, []
 
     def _change(self, event: Event) -> None:
@@ -155,12 +158,12 @@ class _Progress:
             for sent in self._presented.pop(change.id, {}).values():
                 self._sent.pop(sent.message_id, None)
 
-    def _splice(self, data: dict[str, Any]) -> None:
-        pending, start = self._pending[data["target"]], data["start"]
-        removed = pending[start : start + data.get("removedCount", 0)]
-        inserted = [Message.from_value(value) for value in data["inserted"]]
+    def _splice(self, splice: Splice) -> None:
+        pending, start = self._pending[splice.target], splice.start
+        removed = pending[start : start + splice.removed_count]
+        inserted = [message.complete() for message in splice.inserted]
         pending[start : start + len(removed)] = [message.id for message in inserted]
-        if data.get("outcome") == "canceled":
+        if splice.outcome == "canceled":
             for message_id in removed:
                 if message_id in self._sent:
                     self._sent[message_id].outcome = "cancelled"
@@ -199,12 +202,16 @@ class _Progress:
                 yield sent
 
 
-def _outcome(reason: dict[str, Any]) -> Outcome:
+def _outcome(reason: Reason) -> Outcome:
     """Return what the end of a turn means for the reminder that it was about."""
     match reason:
-        case {"kind": "aborted", "reason": {"kind": "disposed"}}:
-            return "interrupted"
-        case {"kind": "aborted"}:
+        case Completed() | MaxTokens():
+            return "answered"
+        case Failed():
+            return "failed"
+        case Blocked() | Aborted() if not reason.is_loss:
+            return "cancelled"
+        case OtherReason(kind="aborted"):
             return "cancelled"
         case _:
-            return _OUTCOMES.get(reason["kind"], "unknown")
+            return "interrupted" if reason.is_loss else "unknown"

@@ -16,7 +16,7 @@ import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import decode_instant
-from watchbell.log.event import Draft
+from watchbell.log.event import Draft, declare_type
 from watchbell.log.values import encode_json
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "trim",
 ]
 
-SCHEDULE_CHANGE = "schedule/change"
+SCHEDULE_CHANGE = declare_type("schedule/change")
 """The one event type of the protocol."""
 
 MIN_EVERY_INTERVAL_SECONDS = 300

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from watchbell.instants import decode_instant
 from watchbell.log.codec import decode_row
 from watchbell.log.event import Event
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.reminders.framing import derive_key
 from watchbell.reminders.records import Dispatch, EveryRecord
 

@@ -253,9 +253,10 @@ class Sessions:
             return await self._adopt(header, seed, writer)
 
     async def _seed(self, parent: Session | str, at: int | None) -> tuple[SessionHeader, EventLog]:
-        live = self._live.get(parent if isinstance(parent, str) else parent.id)
+        parent_id = parent if isinstance(parent, str) else parent.id
+        live = self._live.get(parent_id)
         if live is None:
-            stored = await self.read(parent if isinstance(parent, str) else parent.id)
+            stored = await self.read(parent_id)
             header, events = stored.header, stored.events
         else:
             header, events = live.session.header, live.session.events

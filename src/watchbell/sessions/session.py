@@ -11,14 +11,12 @@ import msgspec
 from watchbell.errors import CorruptLogError, InvalidEventError, SessionClosedError
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.checks import MAX_ROW_BYTES, MESSAGE_TYPES, check_place, check_surface, check_values
-from watchbell.log.event import OWN_PREFIX, SURFACE_TYPES, WRITTEN_TYPES, Draft, Event
+from watchbell.log.event import OWN_PREFIX, Draft, Event, written_types
 from watchbell.log.eventlog import EventLog
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message
-from watchbell.log.payloads import EndSeed
+from watchbell.log.payloads import EndSeed, carried_messages
 from watchbell.log.projection import Projection, fold
-from watchbell.log.surface import MALFORMED
-from watchbell.log.values import MAX_NESTING, check_json, decode_typed, nesting_depth
+from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
 
 __all__ = [
     "Guard",
@@ -158,17 +156,6 @@ class Session:
         """Ask `guard` before each batch; the function returned ends that."""
         return Subscription(self._guards, guard)
 
-    def seed(self, length: int | None = None) -> EventLog:
-        """Return what a fork at `length` events starts from (all events when None).
-
-        Raises:
-            ValueError: `length` is not within the log.
-        """
-        length = len(self._log) if length is None else length
-        if not 0 <= length <= len(self._log):
-            raise ValueError(f"cannot fork at event {length}: the log has {len(self._log)}")
-        return self._log.prefix(length)
-
     async def fold(self, *projections: Projection[Any]) -> None:
         """Bring projections up to the end of the log, in one pass with pauses in which others go on.
 
@@ -196,17 +183,9 @@ class Session:
                     self._report(error)
 
 
-class _Holder(msgspec.Struct, gc=False):
-    message: Message
-
-
-class _Inserted(msgspec.Struct, gc=False):
-    inserted: list[Message]
-
-
 def _check(event: Event) -> None:
     """Refuse an event that a strict reader would refuse (log-format, "Event envelope" and "Size")."""
-    if event.type not in WRITTEN_TYPES:
+    if event.type not in written_types():
         if not (event.type.startswith(OWN_PREFIX) and _is_name(event.type)):
             raise InvalidEventError(f"Watchbell does not write events of type {event.type[:40]!r}")
         if not event.ignorable:
@@ -225,7 +204,7 @@ def _check(event: Event) -> None:
         check_surface(event)
         if event.type in MESSAGE_TYPES:
             _check_messages(event)
-    except (CorruptLogError, *MALFORMED) as error:
+    except (CorruptLogError, ValueError) as error:
         reason = error.reason if isinstance(error, CorruptLogError) else error
         raise InvalidEventError(f"{event.type!r} is no valid event: {reason}") from error
 
@@ -237,13 +216,8 @@ def _is_name(type_name: str) -> bool:
 def _check_messages(event: Event) -> None:
     """Refuse a message that nobody could take into a conversation."""
     try:
-        if event.type == "user/message":
-            messages = [decode_typed(event.raw, Message)]
-        elif event.type in SURFACE_TYPES:
-            messages = [decode_typed(event.raw, _Holder).message]
-        else:
-            messages = decode_typed(event.raw, _Inserted).inserted
-    except ValueError as error:
-        raise CorruptLogError(f"it holds no message: {error}") from error
+        messages = carried_messages(event)
+    except CorruptLogError as error:
+        raise CorruptLogError(f"it holds no message: {error.__cause__}") from error
     if not all(message.id for message in messages):
         raise InvalidEventError(f"{event.type!r} has a message without an id")

@@ -9,22 +9,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from watchbell.backoff import pause_seconds
 from watchbell.errors import PersistenceError
+from watchbell.log.event import Event
+from watchbell.sessions.session import Session
+from watchbell.storage.base import LogWriter
 
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.sessions.session import Session
-    from watchbell.storage.base import LogWriter
-
-__all__ = ["RETRY_SECONDS", "WINDOW_SECONDS", "WriteBehind"]
+__all__ = ["WriteBehind"]
 
 WINDOW_SECONDS = 0.2
 """Longest time that an appended event waits for companions."""
-
-RETRY_SECONDS = (1.0, 60.0)
-"""Pause after a failed write: the first, and the longest that doubling leads to."""
 
 _logger = logging.getLogger("watchbell.storage")
 
@@ -33,8 +28,8 @@ class WriteBehind:
     """Writes the events of one live session, one write at a time.
 
     Everything in the log and not yet durable goes in one write, so what was appended as one batch stays
-    one. After a failure the events are kept and tried again: after a pause that doubles, on a `flush`, and
-    when the window of a new event ends.
+    one. After a failure the events are kept and tried again: after a pause (`pause_seconds`), on a `flush`,
+    and when the window of a new event ends.
 
     Args:
         session: The session; what its log holds now counts as durable.
@@ -50,11 +45,10 @@ class WriteBehind:
         self._on_healed = on_healed
         self._durable = len(session.events)
         self._writing: asyncio.Future[None] | None = None
-        self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of that write
         self._writing_to = self._durable  # length of the log after the write that runs
         self._window: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._pause = RETRY_SECONDS[0]
+        self._retries = 0  # since a write succeeded
         self._is_failing = False
         self._is_closing = False
         self._is_closed = False
@@ -84,7 +78,7 @@ class WriteBehind:
                 )
             self._begin_write()
             covers_all = self._writing_to >= target
-            error = await self._written()
+            error = None if self._writing is None else await _end_of(self._writing)
             if error is not None and covers_all:
                 raise PersistenceError(
                     f"session {self._session.id!r} could not be stored: {error}"
@@ -107,7 +101,7 @@ class WriteBehind:
             self._is_closed = True
             self._stop_timers()
             if self._writing is not None:
-                await self._written()
+                await _end_of(self._writing)
             await self._writer.close()
         if failure is not None:
             raise PersistenceError(
@@ -152,28 +146,13 @@ class WriteBehind:
             failed.set_exception(error)
             return failed
 
-    async def _written(self) -> Exception | None:
-        """Wait for the end of the write that runs, and return its failure: each flush raises its own."""
-        end: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(end)
-        return await end
-
     def _on_written(self, write: asyncio.Future[None]) -> None:
         self._writing = None
-        waiting, self._waiting = self._waiting, []
-        waiting = [end for end in waiting if not end.done()]
         if write.cancelled():  # with the loop, or by whoever shut the executor down
-            for end in waiting:
-                end.cancel()
             return
         error = write.exception()
         if error is None or isinstance(error, Exception):
             self._settle(error)
-            for end in waiting:
-                end.set_result(error)
-        else:
-            for end in waiting:
-                end.set_exception(error)
 
     def _check(self) -> None:
         """Have the store look at a log that is durable to its end; a failure counts like that of a write.
@@ -206,14 +185,15 @@ class WriteBehind:
 
     def _retry_later(self) -> None:
         if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(self._pause, self._on_retry)
-            self._pause = min(self._pause * 2, RETRY_SECONDS[1])
+            self._retries += 1
+            pause = pause_seconds(self._retries)
+            self._retry = asyncio.get_running_loop().call_later(pause, self._on_retry)
 
     def _take_note_of_success(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        self._pause = RETRY_SECONDS[0]
+        self._retries = 0
         if not self._is_failing:
             return
         self._is_failing = False
@@ -233,3 +213,12 @@ class WriteBehind:
             if timer is not None:
                 timer.cancel()
         self._window = self._retry = None
+
+
+async def _end_of(write: asyncio.Future[None]) -> Exception | None:
+    """Wait for the end of a write and return its failure; cancelling the caller does not cancel it."""
+    await asyncio.wait([write])
+    error = write.exception()  # raises CancelledError when the write was cancelled
+    if error is None or isinstance(error, Exception):
+        return error
+    raise error

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from watchbell.log.values import encode_json
-from watchbell.tools.definition import Tool
+from watchbell.tools.definition import Schema, Tool
 
 __all__ = ["catalog", "render_catalog_json", "render_catalog_markdown"]
 
 
-def catalog(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def catalog(tools: Iterable[Tool]) -> list[Schema]:
     """Return `name`, `description`, `parameters` and `output` of each tool, by name."""
     return [
         {
@@ -41,7 +40,7 @@ def render_catalog_markdown(tools: Iterable[Tool]) -> str:
     return "\n".join([intro, *(_section(entry) for entry in catalog(tools))])
 
 
-def _section(entry: dict[str, Any]) -> str:
+def _section(entry: Schema) -> str:
     lines = [
         f"## `{entry['name']}`",
         "",
@@ -56,5 +55,5 @@ def _section(entry: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _fence(schema: dict[str, Any]) -> str:
+def _fence(schema: Schema) -> str:
     return f"```json\n{msgspec.json.format(encode_json(schema), indent=2).decode()}\n```"

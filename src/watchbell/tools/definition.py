@@ -12,13 +12,16 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from watchbell.errors import InvalidEventError, ToolAbortedError, ToolError
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.values import decode_json, encode_json
 
-__all__ = ["AbortSignal", "ErrorValue", "Run", "Tool", "ToolExecution"]
+__all__ = ["AbortSignal", "ErrorValue", "Run", "Schema", "Tool", "ToolExecution"]
+
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema, as decoded JSON."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ROOT_KEYWORDS_REFUSED = ("$ref", "allOf", "anyOf", "enum", "not", "oneOf")
@@ -108,10 +111,10 @@ class ErrorValue:
         value: The JSON value that the model gets, by custom `{"code", "message"}`.
     """
 
-    value: Any
+    value: object
 
 
-Run = Callable[[ToolExecution, str], Awaitable[Any]]
+Run = Callable[[ToolExecution, str], Awaitable[object]]
 """Runs a call on the model's own argument text; gives the canonical JSON value, or an `ErrorValue` of one."""
 
 
@@ -136,8 +139,8 @@ class Tool:
 
     name: str
     description: str
-    parameters: dict[str, Any]
-    output: dict[str, Any] | None
+    parameters: Schema
+    output: Schema | None
     run: Run
 
     def __post_init__(self) -> None:
@@ -155,7 +158,7 @@ class Tool:
             raise ToolError(f"the parameters of tool {self.name!r} have {', '.join(refused)} at the root")
 
 
-def _copy_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _copy_schema(name: str, schema: Schema) -> Schema:
     try:
         return _decode_schema(encode_json(schema))
     except InvalidEventError as error:
@@ -163,7 +166,7 @@ def _copy_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _decode_schema(text: bytes) -> dict[str, Any]:
+def _decode_schema(text: bytes) -> Schema:
     """Decode a schema; tools that have the same one share it, as those of thousands of agents do."""
     return decode_json(text)
 

@@ -17,14 +17,18 @@ __all__ = ["tool"]
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[..., object], /) -> Tool: ...
 @overload
 def tool(
     *, name: str | None = None, description: str | None = None
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[..., object]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+) -> Tool | Callable[[Callable[..., object]], Tool]:
     '''Make a tool from a function, by its name, docstring and type hints.
 
     ```python
@@ -53,7 +57,7 @@ def tool(
     return lambda made: _make(made, name, description)
 
 
-def _make(function: Callable[..., Any], name: str | None, description: str | None) -> Tool:
+def _make(function: Callable[..., object], name: str | None, description: str | None) -> Tool:
     called = name or getattr(function, "__name__", "")
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -71,7 +75,9 @@ def _make(function: Callable[..., Any], name: str | None, description: str | Non
     )
 
 
-def _arguments(name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> type[msgspec.Struct]:
+def _arguments(
+    name: str, parameters: list[inspect.Parameter], hints: dict[str, object]
+) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -86,10 +92,12 @@ def _arguments(name: str, parameters: list[inspect.Parameter], hints: dict[str, 
         raise ToolError(f"tool {name!r}: {error}") from error
 
 
-def _runner(function: Callable[..., Any], arguments: type[msgspec.Struct], *, wants_execution: bool) -> Run:
+def _runner(
+    function: Callable[..., object], arguments: type[msgspec.Struct], *, wants_execution: bool
+) -> Run:
     has_required = any(field.required for field in msgspec.structs.fields(arguments))
 
-    async def run(execution: ToolExecution, text: str) -> Any:
+    async def run(execution: ToolExecution, text: str) -> object:
         # Some models write nothing, or null, when there is nothing to say.
         given = "{}" if not has_required and text.strip() in ("", "null") else text
         try:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakSet
 
 from watchbell.context import Context
@@ -46,7 +45,7 @@ class ToolOutcome:
     """
 
     text: str
-    value: Any
+    value: object
     is_error: bool = False
     error: dict[str, str] | None = None
 
@@ -222,7 +221,7 @@ async def _attempt(tool: Tool, arguments: str, execution: ToolExecution) -> Tool
         return failed_outcome(tool.name, type(error).__name__)
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """Return the text of a JSON value for a model, cut at `MAX_RESULT_BYTES` with a note of how much.
 
     Raises:

@@ -7,11 +7,12 @@ from typing import Any, cast
 import msgspec
 
 from watchbell.errors import ToolError
+from watchbell.tools.definition import Schema
 
 __all__ = ["derive_schema"]
 
 
-def derive_schema(name: str, shape: Any, *, docstrings: bool = True) -> dict[str, Any]:
+def derive_schema(name: str, shape: object, *, docstrings: bool = True) -> Schema:
     """Return the JSON Schema of a type, every struct inlined where it is used.
 
     Args:
@@ -36,12 +37,12 @@ def derive_schema(name: str, shape: Any, *, docstrings: bool = True) -> dict[str
     return inlined
 
 
-def _inline(name: str, node: Any, components: dict[str, Any], inside: tuple[str, ...]) -> Any:
+def _inline(name: str, node: Any, components: Schema, inside: tuple[str, ...]) -> Any:
     if isinstance(node, list):
-        return [_inline(name, item, components, inside) for item in cast("list[Any]", node)]
+        return [_inline(name, item, components, inside) for item in cast("list[object]", node)]
     if not isinstance(node, dict):
         return node
-    schema = cast("dict[str, Any]", node)
+    schema = cast("Schema", node)
     target = schema.get("$ref")
     if target in components:
         if target in inside:

@@ -67,9 +67,7 @@ def schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("tool", SPECS, ids=lambda tool: tool.name)
-def test_a_projection_leaves_the_definition_as_it_is_and_no_root_is_a_union(
-    tool: ToolSpec, dialect: Dialect
-) -> None:
+def test_a_projection_keeps_the_definition_and_no_root_is_a_union(tool: ToolSpec, dialect: Dialect) -> None:
     before = copy.deepcopy(tool.parameters)
     projected = function(tool, dialect)
     assert tool.parameters == before

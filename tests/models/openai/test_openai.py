@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Iterable
 from contextlib import aclosing
 from datetime import date
 from typing import Any
@@ -35,6 +34,7 @@ from watchbell.models.base import AnswerAssembler, ChatModel, ModelRequest
 from watchbell.models.openai.model import OpenAIModel
 
 KEY = "sk-secret-0123456789"
+pytestmark = pytest.mark.usefixtures("no_proxy")
 ASK = ModelRequest(None, (Message("m-1", "user", {"kind": "user"}, (TextBlock("hello"),)),))
 
 
@@ -93,13 +93,6 @@ def answer(*replies: Reply, request: ModelRequest = ASK, **options: Any) -> tupl
     return asyncio.run(main())
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
 # --- whole answers ---------------------------------------------------------------------------------------
 
 
@@ -141,7 +134,7 @@ def test_reasoning_is_a_block_of_its_own_before_the_text(field: str) -> None:
     assert ReasoningDelta(0, "They ") in answered.chunks
 
 
-def test_the_request_holds_conversation_tools_and_streaming_and_nothing_secret() -> None:
+def test_the_request_holds_conversation_tools_and_nothing_secret() -> None:
     tool = ToolSpec("ring", "Rings.", {"type": "object", "properties": {}})
     request = ModelRequest("Be brief.", ASK.messages, (tool,))
     function = {"name": "ring", "description": "Rings.", "parameters": tool.parameters}
@@ -159,7 +152,7 @@ def test_the_request_holds_conversation_tools_and_streaming_and_nothing_secret()
     assert server.headers[0]["authorization"] == f"bearer {KEY}"
 
 
-def test_a_server_of_ones_own_is_asked_without_a_key_and_without_other_accounts_names(
+def test_a_server_of_ones_own_learns_no_key_and_no_accounts_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
@@ -264,36 +257,24 @@ def test_comments_carriage_returns_and_a_missing_done_are_fine() -> None:
     assert answered.chunks[-1] == Finish(FinishReason("stop"))
 
 
-def test_an_answer_that_is_whole_does_not_wait_for_a_server_that_hangs_afterwards() -> None:
+def test_a_whole_answer_does_not_wait_for_a_server_that_hangs() -> None:
     answered, _ = answer(Reply([delta(content="x"), delta("stop")], then="hang"), idle_timeout_seconds=0.05)
     assert answered.text == "x"
     assert answered.error is None
 
 
 @pytest.mark.parametrize("then", ["cut", "end"])
-def test_half_a_surrogate_pair_in_an_answer_is_kept_and_a_pair_in_two_pieces_joined(then: Any) -> None:
-    answered, _ = answer(
-        Reply(
-            [
-                b'data: {"choices":[{"index":0,"delta":{"content":"x\\ud83d"}}]}\n\n',
-                b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00y\\udc00"}}]}\n\n',
-                delta("stop"),
-            ],
-            then=then,
-        )
-    )
-    assert answered.text == "x\U0001f600y\udc00"
-    assert answered.error is None
-
-
-def test_a_pair_in_two_pieces_is_never_told_as_halves() -> None:
+def test_half_a_surrogate_pair_is_kept_and_two_halves_are_joined(then: Any) -> None:
+    halves = ["x\\ud83d", "\\ude00y\\ud83d"]
     pieces = [
-        b'data: {"choices":[{"index":0,"delta":{"content":"x\\ud83d"}}]}\n\n',
-        b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00y\\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % half.encode() for half in halves
     ]
-    answered, _ = answer(Reply([*pieces, delta("stop")]))
+    answered, _ = answer(Reply([*pieces, delta("stop")], then=then))
+    # Nobody is told a half while the other one may still come.
     told = [chunk.text for chunk in answered.chunks if isinstance(chunk, TextDelta)]
     assert told == ["x", "\U0001f600y", "\ud83d"]
+    assert answered.text == "x\U0001f600y\ud83d"
+    assert answered.error is None
 
 
 def test_of_several_choices_the_first_is_the_answer() -> None:
@@ -364,24 +345,11 @@ def test_a_refused_connection_says_where_it_was_tried() -> None:
     assert str(answered.fault).startswith(f"http://127.0.0.1:{port}/v1 cannot be reached")
 
 
-def test_a_server_that_only_keeps_the_line_alive_counts_as_stalled_in_the_end() -> None:
-    def endless() -> Iterable[bytes]:
-        while True:
-            yield b": keep-alive\n\n"
-
+@pytest.mark.parametrize("piece", [b": keep-alive\n\n", delta()])
+def test_a_server_that_only_keeps_the_line_alive_counts_as_stalled(piece: bytes) -> None:
     class Endless(list[bytes]):
         def __iter__(self) -> Any:
-            return iter(endless())
-
-    answered, _ = answer(Reply(Endless()), max_retries=0, idle_timeout_seconds=0.05)
-    assert answered.fault.code == "IDLE_TIMEOUT"
-    assert "0.5 seconds" in str(answered.fault)
-
-
-def test_deltas_that_add_nothing_only_keep_the_line_alive() -> None:
-    class Endless(list[bytes]):
-        def __iter__(self) -> Any:
-            return iter(lambda: delta(), None)
+            return iter(lambda: piece, None)
 
     answered, _ = answer(Reply(Endless()), max_retries=0, idle_timeout_seconds=0.05)
     assert answered.fault.code == "IDLE_TIMEOUT"
@@ -494,16 +462,14 @@ def test_a_wait_that_makes_no_sense_is_passed_over(text: str) -> None:
     assert answered.waits == [0.75]
 
 
-def test_a_provider_that_asks_for_minutes_is_not_waited_for() -> None:
-    answered, server = answer(refuse(429, headers={"retry-after": "3600"}), say("no"))
+@pytest.mark.parametrize(
+    ("status", "seconds", "says"), [(429, 3_600, "wait 60 minutes"), (503, 61, "try again in 2 minutes")]
+)
+def test_a_provider_that_asks_for_minutes_is_not_waited_for(status: int, seconds: int, says: str) -> None:
+    answered, server = answer(refuse(status, headers={"retry-after": str(seconds)}), say("no"))
     assert len(server.requests) == 1
-    assert answered.fault.retry_after_ms == 3_600_000
-    assert "wait 60 minutes" in str(answered.fault)
-
-
-def test_a_provider_in_trouble_for_minutes_says_so() -> None:
-    answered, _ = answer(refuse(503, headers={"retry-after": "61"}))
-    assert "try again in 2 minutes" in str(answered.fault)
+    assert answered.fault.retry_after_ms == seconds * 1_000
+    assert says in str(answered.fault)
 
 
 # --- life ------------------------------------------------------------------------------------------------
@@ -609,7 +575,7 @@ def test_the_name_and_the_environment_say_who_serves_a_model(
 )
 def test_what_cannot_work_is_refused_at_once(options: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
-        OpenAIModel(**{"environment": {}} | options)
+        OpenAIModel(**{"environment": {}, **options})
 
 
 def test_a_call_is_a_block_with_the_same_text_as_its_deltas() -> None:

@@ -36,7 +36,7 @@ def shape(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [(each["role"], each.get("tool_call_id") or each["content"]) for each in messages]
 
 
-def test_user_messages_in_a_row_are_one_on_the_wire_and_stay_two_in_the_conversation() -> None:
+def test_user_messages_in_a_row_are_one_on_the_wire_alone() -> None:
     conversation = [user("one"), user("two"), assistant("ok"), user("three")]
     assert shape(wire_messages("Be brief.", conversation)) == [
         ("system", "Be brief."),
@@ -70,7 +70,7 @@ def test_every_call_is_followed_by_its_result_in_the_order_of_the_calls() -> Non
     assert [each["content"] for each in wire if each["role"] == "tool"] == ["A", "B"]
 
 
-def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_left_out() -> None:
+def test_a_call_has_its_one_result_and_a_result_has_its_call() -> None:
     wire = wire_messages(None, [result("lost", "?"), user("go"), assistant(called("a"))])
     assert shape(wire) == [("user", "go"), ("assistant", None), ("tool", "a")]
     assert "interrupted" in wire[-1]["content"]
@@ -105,7 +105,7 @@ def test_reasoning_unknown_blocks_and_empty_messages_are_left_out() -> None:
     assert wire_messages(None, conversation) == [{"role": "user", "content": "go"}]
 
 
-def test_a_conversation_that_ends_with_an_interrupted_answer_asks_for_another() -> None:
+def test_a_conversation_that_ends_with_half_an_answer_asks_for_another() -> None:
     wire = wire_messages(None, [user("go"), assistant("Half an ans")])
     assert wire[-1]["role"] == "user"
     assert "again" in wire[-1]["content"]

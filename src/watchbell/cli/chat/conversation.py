@@ -15,7 +15,7 @@ from watchbell.instants import decode_instant
 from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, ToolResultBlock
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.offline._sentences import decode_frame
 from watchbell.reminders.framing import PLUGIN_NAME
 

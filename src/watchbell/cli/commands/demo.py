@@ -31,7 +31,7 @@ from watchbell.cli.stored import open_store
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -21,7 +21,7 @@ from watchbell.errors import LogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Event
 from watchbell.log.messages import ToolCallBlock, ToolResultBlock
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 from watchbell.storage.jsonl.tail import LogTail
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from watchbell.cli.options import (
     find_settings,
 )
 from watchbell.cli.program import Program
-from watchbell.log.surface import surface_message
+from watchbell.log.payloads import surface_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ call, one index for all or none, a call in one piece. All of it is read alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import msgspec
 from msgspec import UNSET
@@ -26,6 +26,7 @@ from watchbell.log.chunks import (
 )
 from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.values import decode_json, encode_json
+from watchbell.models.openai._json import items, member
 
 __all__ = ["DeltaReader"]
 
@@ -48,7 +49,7 @@ class _Prose(msgspec.Struct):
 
 class _Call(msgspec.Struct):
     index: int
-    wire_index: Any
+    wire_index: object
     id: str = ""
     name: str = ""
     pieces: list[str] = []  # msgspec copies it
@@ -66,30 +67,29 @@ class DeltaReader:
     def __init__(self) -> None:
         self.finish_reason: str | None = None
         self.has_read = False
-        self._choice: Any = None
+        self._choice: object = None
         self._next_index = 0
         self._prose: _Prose | None = None
         self._calls: list[_Call] = []
-        self._usage: dict[str, Any] | None = None
+        self._usage: dict[str, int] | None = None
         self._has_text = False
 
-    def read(self, data: Any) -> Iterator[Chunk]:
+    def read(self, data: object) -> Iterator[Chunk]:
         """Take in one streamed object, decoded, and yield what it adds to the answer.
 
         It passes over what it does not know, and over every choice but the first one.
         """
         self.has_read = True
-        if usage := _mapping(_get(data, "usage")):
-            self._usage = _read_usage(usage)
-        choice = self._find_choice(_get(data, "choices"))
-        delta = _get(choice, "delta")
-        yield from self._say("reasoning", _get(delta, "reasoning_content") or _get(delta, "reasoning"))
-        yield from self._say("text", _get(delta, "content"))
-        yield from self._say("text", _get(delta, "refusal"))
-        fragments = _get(delta, "tool_calls")
-        for fragment in cast("list[Any]", fragments) if isinstance(fragments, list) else []:
+        if (counts := _read_usage(member(data, "usage"))) is not None:
+            self._usage = counts
+        choice = self._find_choice(member(data, "choices"))
+        delta = member(choice, "delta")
+        yield from self._say("reasoning", member(delta, "reasoning_content") or member(delta, "reasoning"))
+        yield from self._say("text", member(delta, "content"))
+        yield from self._say("text", member(delta, "refusal"))
+        for fragment in items(member(delta, "tool_calls")):
             yield from self._add_fragment(fragment)
-        reason = _get(choice, "finish_reason")
+        reason = member(choice, "finish_reason")
         if isinstance(reason, str) and reason:
             self.finish_reason = reason
 
@@ -121,15 +121,15 @@ class DeltaReader:
         else:
             raise ModelError("the model gave an empty answer; ask again", code="EMPTY_ANSWER")
 
-    def _find_choice(self, choices: Any) -> Any:
-        for choice in cast("list[Any]", choices) if isinstance(choices, list) else []:
-            index = _get(choice, "index")
+    def _find_choice(self, choices: object) -> object:
+        for choice in items(choices):
+            index = member(choice, "index")
             self._choice = index if self._choice is None else self._choice
             if index is None or index == self._choice:
                 return choice
         return None
 
-    def _say(self, kind: Literal["text", "reasoning"], text: Any) -> Iterator[Chunk]:
+    def _say(self, kind: Literal["text", "reasoning"], text: object) -> Iterator[Chunk]:
         if not isinstance(text, str) or not text:
             return
         if self._prose is None or self._prose.kind != kind:
@@ -160,13 +160,13 @@ class DeltaReader:
             yield BlockEnd(self._prose.index, block)
             self._prose = None
 
-    def _add_fragment(self, fragment: Any) -> Iterator[Chunk]:
-        call_id, name = _text(_get(fragment, "id")), _text(_get(_get(fragment, "function"), "name"))
-        arguments = _get(_get(fragment, "function"), "arguments")
-        call = self._find_call(_get(fragment, "index"), call_id, name, begins=bool(arguments))
+    def _add_fragment(self, fragment: object) -> Iterator[Chunk]:
+        call_id, name = _text(member(fragment, "id")), _text(member(member(fragment, "function"), "name"))
+        arguments = member(member(fragment, "function"), "arguments")
+        call = self._find_call(member(fragment, "index"), call_id, name, begins=bool(arguments))
         if call is None:
             yield from self._end_prose()
-            call = _Call(self._new_index(), _get(fragment, "index"), call_id)
+            call = _Call(self._new_index(), member(fragment, "index"), call_id)
             self._calls.append(call)
             yield BlockStart(call.index, "tool-call")
         call.id = call.id or call_id
@@ -177,7 +177,7 @@ class DeltaReader:
             call.pieces.append(arguments)
         yield from self._tell(call, ends=False)
 
-    def _find_call(self, wire_index: Any, call_id: str, name: str, *, begins: bool) -> _Call | None:
+    def _find_call(self, wire_index: object, call_id: str, name: str, *, begins: bool) -> _Call | None:
         """The call that a fragment goes on with, None when it begins one."""
         candidates = [call for call in self._calls if wire_index is None or call.wire_index == wire_index]
         if not candidates:
@@ -223,26 +223,21 @@ def _is_whole(pieces: list[str]) -> bool:
         return False
 
 
-def _get(value: Any, key: str) -> Any:
-    return cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _read_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    prompt, completion = _get(usage, "prompt_tokens_details"), _get(usage, "completion_tokens_details")
-    cached = _get(prompt, "cached_tokens")
+def _read_usage(usage: object) -> dict[str, int] | None:
+    if not (usage and isinstance(usage, dict)):
+        return None
+    usage = cast("dict[str, object]", usage)
+    prompt, completion = member(usage, "prompt_tokens_details"), member(usage, "completion_tokens_details")
+    cached = member(prompt, "cached_tokens")
     counts = {
         "inputTokens": usage.get("prompt_tokens"),
         "outputTokens": usage.get("completion_tokens"),
         "totalTokens": usage.get("total_tokens"),
         "cachedInputTokens": usage.get("prompt_cache_hit_tokens") if cached is None else cached,
-        "reasoningTokens": _get(completion, "reasoning_tokens"),
+        "reasoningTokens": member(completion, "reasoning_tokens"),
     }
     return {name: count for name, count in counts.items() if isinstance(count, int)}

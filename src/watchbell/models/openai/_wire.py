@@ -15,9 +15,10 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from watchbell.models.openai._json import items, member
 
 __all__ = ["wire_messages"]
 
@@ -103,22 +104,17 @@ def _results_after(conversation: Sequence[Message], position: int) -> dict[str, 
     return results
 
 
-def _results(content: Iterable[Any]) -> Iterator[tuple[str, str]]:
+def _results(content: Iterable[object]) -> Iterator[tuple[str, str]]:
     for block in content:
         if isinstance(block, ToolResultBlock):
             yield block.tool_call_id, _text(block.content, "\n")
-        elif isinstance(block, dict) and cast("dict[str, Any]", block).get("type") == "tool-result":
+        elif member(block, "type") == "tool-result":
             # A result that holds something else than text was kept as it came.
-            plain = cast("dict[str, Any]", block)
-            parts = plain.get("content")
-            texts = cast("list[Any]", parts) if isinstance(parts, list) else []
-            pieces = [
-                str(cast("dict[str, Any]", part).get("text", "")) for part in texts if isinstance(part, dict)
-            ]
-            yield str(plain.get("toolCallId", "")), _mend("\n".join(filter(None, pieces)))
+            pieces = [str(member(part, "text") or "") for part in items(member(block, "content"))]
+            yield str(member(block, "toolCallId") or ""), _mend("\n".join(filter(None, pieces)))
 
 
-def _text(content: Iterable[Any], between: str = "") -> str:
+def _text(content: Iterable[object], between: str = "") -> str:
     return _mend(between.join(block.text for block in content if isinstance(block, TextBlock)))
 
 

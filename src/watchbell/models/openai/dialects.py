@@ -41,9 +41,9 @@ class _InexpressibleError(Exception):
     """The strict dialect has no words for a schema."""
 
 
-def project_tool(spec: ToolSpec, dialect: Dialect) -> dict[str, Any]:
+def project_tool(spec: ToolSpec, dialect: Dialect) -> _Schema:
     """Return a tool as an entry of a request's `tools`; `spec` is left as it is."""
-    function: dict[str, Any] = {"name": spec.name, "description": spec.description}
+    function: _Schema = {"name": spec.name, "description": spec.description}
     if dialect == "narrow":
         # Gemini refuses an object without properties; no parameters at all mean the same.
         if spec.parameters.get("properties"):

@@ -9,18 +9,20 @@ import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from watchbell.backoff import pause_seconds
 from watchbell.clock import SystemClock
 from watchbell.errors import ModelError, SettingsError
 from watchbell.models.faults import LONGEST_WAIT_MS, Asked, no_api, stalled, translate, worth_retrying
 from watchbell.models.openai._deltas import DeltaReader
 from watchbell.models.openai._wire import wire_messages
 from watchbell.models.openai.dialects import project_tool
-from watchbell.models.openai.providers import DIALECTS, OPENAI, Dialect, find_provider, show_url
+from watchbell.models.openai.providers import DIALECTS, OPENAI, Dialect, Provider, find_provider, show_url
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI, AsyncStream, Omit
     from openai.types.chat import ChatCompletionChunk
 
     from watchbell.clock import Clock
@@ -40,8 +42,8 @@ _AFTER_FINISH_SECONDS = 5.0
 """How long the token counts are waited for once an answer is whole."""
 _KEEP_ALIVE_FACTOR = 10
 """How much longer than the idle timeout a server may keep the line alive without saying anything."""
-_FIRST_BACKOFF_SECONDS = 0.5
-_LONGEST_BACKOFF_SECONDS = 8.0
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 8.0
 _RESERVED = ("model", "messages", "stream", "stream_options", "tools", "n")
 """Members of a request that are Watchbell's own: `extra` cannot have them."""
 
@@ -75,6 +77,12 @@ class OpenAIModel:
         sleep: Waits some seconds between requests.
         jitter: A number from 0 to 1, anew for each wait.
 
+    Attributes:
+        provider: Who serves the model.
+        model: The model's name at its provider.
+        context_window: Tokens of a request and its answer together, None when unknown.
+        dialect: How tool schemas are written.
+
     Raises:
         SettingsError: The `openai` package or a needed key is missing, or a value cannot be used.
     """
@@ -90,7 +98,7 @@ class OpenAIModel:
         context_window: int | None = None,
         idle_timeout_seconds: float = IDLE_TIMEOUT_SECONDS,
         max_retries: int = MAX_RETRIES,
-        extra: Mapping[str, Any] | None = None,
+        extra: Mapping[str, object] | None = None,
         environment: Mapping[str, str] = os.environ,
         clock: Clock | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -103,16 +111,12 @@ class OpenAIModel:
         if not idle_timeout_seconds > 0 or max_retries < 0:
             raise SettingsError("idle_timeout_seconds must be above 0 and max_retries not below")
         source = find_provider(model, base_url or environment.get("OPENAI_BASE_URL") or None)
-        key = _check_key(api_key or environment.get(source.key_variable))
-        if key is None and source.needs_key:
-            raise SettingsError(
-                f"{model} at {source.name} needs an API key: set {source.key_variable}, or api_key in "
-                "watchbell.toml"
-            )
+        key = _check_key(api_key or environment.get(source.key_variable), model, source)
         self._asked = Asked(model, source, key, idle_timeout_seconds)
-        self._name = provider or source.name
-        self._dialect: Dialect = dialect or source.dialect
-        self._context_window = context_window
+        self.provider = provider or source.name
+        self.model = model
+        self.context_window = context_window
+        self.dialect: Dialect = dialect or source.dialect
         self._max_retries = max_retries
         self._extra = _check_extra(extra or {})
         self._clock = clock or SystemClock()
@@ -123,30 +127,9 @@ class OpenAIModel:
     def __repr__(self) -> str:
         return f"OpenAIModel({self.model!r}, base_url={show_url(self._asked.provider.base_url)!r})"
 
-    @property
-    def provider(self) -> str:
-        """Who serves the model."""
-        return self._name
-
-    @property
-    def model(self) -> str:
-        """The model's name at its provider."""
-        return self._asked.model
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens of a request and its answer together, None when unknown."""
-        return self._context_window
-
-    @property
-    def dialect(self) -> Dialect:
-        """How tool schemas are written."""
-        return self._dialect
-
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Answer `request`, as `ChatModel.stream` says."""
-        attempt = 0
-        while True:
+        for failures in count(1):
             has_begun = False
             try:
                 async with aclosing(self._attempt(request)) as chunks:
@@ -155,30 +138,25 @@ class OpenAIModel:
                         yield chunk
                 return
             except ModelError as error:
-                if has_begun or attempt >= self._max_retries or not worth_retrying(error):
-                    raise
-                wait_seconds = self._backoff_seconds(attempt, error)
+                wait_seconds = None if has_begun else self._wait_seconds(failures, error)
                 if wait_seconds is None:
                     raise
-                attempt += 1
-                _logger.warning(
-                    "%s; request %d of %d follows in %.1f s",
-                    error,
-                    attempt + 1,
-                    self._max_retries + 1,
-                    wait_seconds,
-                )
+                told = (error, failures + 1, self._max_retries + 1, wait_seconds)
+                _logger.warning("%s; request %d of %d follows in %.1f s", *told)
             await self._sleep(wait_seconds)
 
-    def _backoff_seconds(self, attempt: int, error: ModelError) -> float | None:
-        backoff = min(_FIRST_BACKOFF_SECONDS * 2**attempt, _LONGEST_BACKOFF_SECONDS)
-        backoff *= 1 + self._jitter()
+    def _wait_seconds(self, failures: int, error: ModelError) -> float | None:
+        """Return how long to wait before the request is made again; None when it is not to be."""
+        if failures > self._max_retries or not worth_retrying(error):
+            return None
+        # Later than asked for or in turn, and not all at the same instant.
+        pause = pause_seconds(failures, first=_FIRST_PAUSE_SECONDS, longest=_LONGEST_PAUSE_SECONDS)
+        pause *= 1 + self._jitter()
         if error.retry_after_ms is None:
-            return backoff
+            return pause
         if error.retry_after_ms > LONGEST_WAIT_MS:
             return None
-        # Never sooner than asked for, and not all at the same instant.
-        return error.retry_after_ms / 1000 + min(backoff, 1) * self._jitter()
+        return error.retry_after_ms / 1000 + min(pause, 1) * self._jitter()
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         reader = DeltaReader()
@@ -201,7 +179,7 @@ class OpenAIModel:
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            body["tools"] = [project_tool(spec, self._dialect) for spec in request.tools]
+            body["tools"] = [project_tool(spec, self.dialect) for spec in request.tools]
         try:
             return await self._client.chat.completions.create(
                 **body, stream=True, extra_body=self._extra or None, extra_headers=self._headers
@@ -239,7 +217,7 @@ class OpenAIModel:
         return translate(error, self._asked, now_ms=self._clock.now_ms())
 
 
-def _decode(chunk: Any) -> Any:
+def _decode(chunk: ChatCompletionChunk) -> object:
     return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else {}
 
 
@@ -247,7 +225,7 @@ def _is_event_stream(stream: AsyncStream[ChatCompletionChunk]) -> bool:
     return "event-stream" in stream.response.headers.get("content-type", "").lower()
 
 
-def _check_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+def _check_extra(extra: Mapping[str, object]) -> dict[str, object]:
     for name in _RESERVED:
         if name in extra:
             raise SettingsError(f"extra: {name!r} is Watchbell's own member of a request; leave it out")
@@ -260,8 +238,13 @@ def _check_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
     return dict(extra)
 
 
-def _check_key(key: str | None) -> str | None:
+def _check_key(key: str | None, model: str, provider: Provider) -> str | None:
     stripped = (key or "").strip()
+    if not stripped and provider.needs_key:
+        raise SettingsError(
+            f"{model} at {provider.name} needs an API key: set {provider.key_variable}, or api_key in "
+            "watchbell.toml"
+        )
     if not stripped:
         return None
     if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
@@ -269,7 +252,7 @@ def _check_key(key: str | None) -> str | None:
     return stripped
 
 
-def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, Any]]:
+def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, str | Omit]]:
     """Return the SDK's client and the headers of each request."""
     try:
         import openai
@@ -292,7 +275,7 @@ def _open_client(asked: Asked) -> tuple[AsyncOpenAI, dict[str, Any]]:
             "HTTPS_PROXY and ALL_PROXY (SOCKS needs: pip install socksio), SSL_CERT_FILE and SSL_CERT_DIR"
         ) from None
     # No connection outlives its answer, so nothing is left to close and nothing belongs to an event loop.
-    headers: dict[str, Any] = {"Connection": "close"}
+    headers: dict[str, str | Omit] = {"Connection": "close"}
     if asked.api_key is None:
         headers["Authorization"] = openai.omit
     if asked.provider.host != OPENAI.host:
