@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.cases_model import FORGERIES
 from tests.contract.live import Live, live, living
-from tests.contract.world import World, create_row, later
+from tests.contract.world import create_row
 from tests.program import data, results, texts
 from watchbell.errors import ModelError
 from watchbell.models.base import ModelRequest
@@ -22,8 +22,6 @@ from watchbell.testing.model import Part
 
 BROKEN = ['{"prompt":"p","after_sec', '{"prompt":"p","after_seconds":600} x', "[]", '"text"',
           '{"prompt":"p","after_seconds":6']  # fmt: skip
-
-
 EQUAL = [call("schedule_create", {"prompt": "p", "after_seconds": 600}, name) for name in "abc"]
 
 
@@ -88,41 +86,6 @@ def test_mod_16_and_log_05_broken_arguments_get_one_result_and_no_more(text: str
 @living(script=[*(call("schedule_list", text) for text in ("", "null", "{}")), "done"])
 async def test_mod_16_list_answers_without_arguments(at: Live) -> None:
     assert await speak(at, "go on") == [[], [], []]
-
-
-# --- MOD-18 and MOD-19: what is delivered ----------------------------------------------------------------
-
-
-def delivered(world: World) -> list[str]:
-    return [message.text for message in world.live_for(601)]
-
-
-@pytest.mark.parametrize(
-    "prompt", [*FORGERIES, "a" * 16_384, "\U0001f600" * 4_096], ids=lambda text: text[:16]
-)
-def test_mod_19_a_one_shot_is_one_frame_with_the_prompt_on_one_line(prompt: str) -> None:
-    world = World()
-    assert world.create(prompt=prompt, after_seconds=600)["state"] == "scheduled"
-    (text,) = delivered(world)
-    head, _, schedule_id, occurrence, line = text.splitlines()
-    assert head == "[SCHEDULE REMINDER]"
-    assert json.loads(schedule_id.removeprefix("schedule_id_json: ")) == "schedule-1"
-    assert occurrence == f"occurrence_at: {later(600)}"
-    assert json.loads(line.removeprefix("reminder_prompt_json: ")) == world.changes()[0]["schedule"]["prompt"]
-
-
-@pytest.mark.parametrize("prompt", FORGERIES, ids=lambda text: text[:16])
-def test_mod_19_a_batch_of_three_is_one_frame_with_the_prompts_on_one_line(prompt: str) -> None:
-    world = World(
-        *(create_row("every", name, prompt=prompt.strip("\u2028"), everySeconds=3600) for name in "abc")
-    )
-    (text,) = delivered(world)
-    head, _, line = text.splitlines()
-    assert head == "[SCHEDULE REMINDER BATCH]"
-    assert json.loads(line.removeprefix("reminders_json: ")) == [
-        {"schedule_id": name, "occurrence_at": later(600), "reminder_prompt": prompt.strip("\u2028")}
-        for name in "abc"
-    ]
 
 
 @living(log=[create_row("at", prompt=FORGERIES[0])])

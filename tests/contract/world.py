@@ -12,12 +12,12 @@ import msgspec
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from tests.program import store
 from watchbell import Host, schedule
 from watchbell.cli.commands.call import call_tool
 from watchbell.cli.main import app
 from watchbell.instants import decode_instant, render_instant
 from watchbell.log.event import Draft
-from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message
 from watchbell.reminders.records import SCHEDULE_CHANGE
 from watchbell.reminders.rules import Limits, ZoneLookup
@@ -29,6 +29,7 @@ T0 = "2026-12-01T00:00:00.000Z"
 """What clocks read unless a test says otherwise."""
 
 SESSION = "s"
+CORRUPT = "corrupt_schedule_log"
 
 PROGRAM = get_command(app)  # made once: that costs more than most commands
 
@@ -38,11 +39,16 @@ def later(seconds: float, start: str = T0) -> str:
     return render_instant(decode_instant(start) + round(seconds * 1000))
 
 
+def without_ellipses(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without the keys that are given as `...`."""
+    return {key: value for key, value in row.items() if value is not ...}
+
+
 def record(kind: str = "after", schedule_id: str = "schedule-1", **changes: Any) -> dict[str, Any]:
-    """A record as a log holds it; a key given as `...` is left out."""
+    """A record as a log holds it, without the keys that are given as `...`."""
     rule = {"after": {"afterSeconds": 600}, "at": {}, "every": {"everySeconds": 600}}
     head = {"id": schedule_id, "kind": kind, "prompt": "p", **rule.get(kind, {}), "scheduledAt": later(600)}
-    return {key: value for key, value in (head | changes).items() if value is not ...}
+    return without_ellipses(head | changes)
 
 
 def create_row(kind: str = "after", schedule_id: str = "schedule-1", **changes: Any) -> dict[str, Any]:
@@ -62,26 +68,26 @@ def dispatch_row(schedule_id: str = "schedule-1", accepted_at: str | None = None
 
 
 class World:
-    """One session on a disk in memory, unless `storage` is given another place.
+    """One session on a disk in memory.
 
     Args:
         rows: `schedule/change` payloads that its log holds from the beginning, as data or as raw JSON.
         seed_length: How many of them are a parent's.
+        storage: Where the session is kept instead.
     """
 
-    def __init__(self, *rows: dict[str, Any] | str, seed_length: int | None = None) -> None:
+    def __init__(
+        self,
+        *rows: dict[str, Any] | str,
+        seed_length: int | None = None,
+        storage: SessionPersistence | None = None,
+    ) -> None:
         self.disk = MemoryDisk()
-        self.storage: SessionPersistence = MemoryStorage(self.disk)
-        if not rows and seed_length is None:
-            return
+        self.storage = storage or MemoryStorage(self.disk)
         raws = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
-        events = [
-            Draft(SCHEDULE_CHANGE, msgspec.Raw(raw.encode())).at(seq, 0) for seq, raw in enumerate(raws)
-        ]
-        self.disk.headers[SESSION] = SessionHeader(
-            id=SESSION, created_at=0, delegation_depth=0, seed_length=seed_length
-        )
-        self.disk.batches[SESSION] = [tuple(events)]
+        if rows:
+            drafts = [Draft(SCHEDULE_CHANGE, msgspec.Raw(raw.encode())) for raw in raws]
+            store(self.disk, *drafts, seed_length=seed_length)
 
     def call(
         self,
@@ -115,14 +121,8 @@ class World:
 
     def changes(self) -> list[dict[str, Any]]:
         """The payloads of the `schedule/change` events that are durable, keys in their order."""
-        return self.payloads(SCHEDULE_CHANGE)
-
-    def payloads(self, event_type: str) -> list[Any]:
-        """The payloads of the durable events of one type."""
-        if SESSION not in self.disk.batches:
-            return []
-        events = self.disk.events(SESSION)
-        return [json.loads(bytes(event.raw)) for event in events if event.type == event_type]
+        events = self.disk.events(SESSION) if SESSION in self.disk.batches else []
+        return [json.loads(bytes(event.raw)) for event in events if event.type == SCHEDULE_CHANGE]
 
     def live(
         self, body: Callable[[Host, SimulatedClock], Awaitable[T]], *, start: str = T0, script: Any = ()
@@ -130,10 +130,8 @@ class World:
         """Run `body(host, clock)` in simulated time, in a host over this disk with Schedule in it."""
 
         async def main(clock: SimulatedClock) -> T:
-            model = ScriptedModel(script)
-            async with Host(
-                storage=self.storage, model=model, plugins=[schedule.plugin()], clock=clock
-            ) as host:
+            model, plugins = ScriptedModel(script), [schedule.plugin()]
+            async with Host(storage=self.storage, model=model, plugins=plugins, clock=clock) as host:
                 return await body(host, clock)
 
         return simulate(main, start=decode_instant(start))
@@ -148,6 +146,12 @@ class World:
             return [message for message in agent.transcript() if message.source.get("plugin") == "schedule"]
 
         return self.live(body, start=start)
+
+
+def code_of(*rows: dict[str, Any] | str, seed_length: int | None = None) -> str | None:
+    """What a list answers about a log: the code, or None when it lists."""
+    value = World(*rows, seed_length=seed_length).list()
+    return value["code"] if isinstance(value, dict) else None
 
 
 def answer_of(value: Any) -> str:
@@ -170,6 +174,7 @@ class Printed(NamedTuple):
 def run_watchbell(*arguments: str, stdin: bytes | None = None) -> Printed:
     """Run the program in this process, without a process of its own."""
     with CliRunner().isolation(input=stdin) as (printed, told_errors, _):
+        code: Any
         try:
             code = PROGRAM.main(list(arguments), prog_name="watchbell")
         except SystemExit as end:

@@ -74,15 +74,10 @@ def test_what_the_shape_shows_to_be_wrong_touches_no_persistence(
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
-    [
-        ("list", {"x": 1}, SELECTOR),
-        ("delete", {"x": 1}, SELECTOR),
-        ("delete", {}, RULE),
-        ("delete", {"id": " schedule-1"}, RULE),
-        ("list", {}, UNCERTAIN),
-        ("delete", {"id": "schedule-1"}, UNCERTAIN),
-    ],
-)
+    [("list", {"x": 1}, SELECTOR), ("delete", {"x": 1}, SELECTOR), ("delete", {}, RULE),
+     ("delete", {"id": " schedule-1"}, RULE), ("list", {}, UNCERTAIN),
+     ("delete", {"id": "schedule-1"}, UNCERTAIN)],
+)  # fmt: skip
 def test_the_other_tools_check_the_shape_first_too(tool: str, arguments: dict[str, Any], code: str) -> None:
     """So it is with the other two tools."""
     assert answer_without_storage(tool, arguments) == code

@@ -12,21 +12,34 @@ import pytest
 
 from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import data, operations, passes, quiet, reason_kinds, reasons, texts, types, user_texts
+from tests.program import data, operations, passes, quiet, reason_kinds, texts, types, user_texts
 from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import (
+    Aborted,
+    AbortReason,
+    AssistantMessage,
+    ChunkEvent,
+    Completed,
+    Failed,
+    Interrupted,
+    Reason,
+    StepMark,
+    TakeUp,
+    TurnEnd,
+    TurnFailure,
+    TurnStart,
+)
 from watchbell.testing import call, hang, think
 from watchbell.tools.function import tool
 
 DUE = later(60)
-INTERRUPTED = {"kind": "interrupted"}
-DISPOSED = {"kind": "aborted", "reason": {"kind": "disposed"}}
-UNCERTAIN = {"kind": "error", "error": {"code": "PERSISTENCE_UNCERTAIN", "message": "m"}}
-CANCELLED = {"kind": "aborted", "reason": {"kind": "user"}}
+COMPLETED, INTERRUPTED = Completed(), Interrupted()
+DISPOSED, CANCELLED = Aborted(AbortReason("disposed")), Aborted(AbortReason("user"))
+UNCERTAIN, FAILED = (Failed(TurnFailure("m", code)) for code in ("PERSISTENCE_UNCERTAIN", "X"))
 TAKE = {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
 
 
@@ -57,7 +70,7 @@ def entered(number: int, message: Message) -> list[Draft]:
     return [Draft("step/start", StepMark(number, 1)), Draft("user/message", message, None, "append")]
 
 
-def ended(number: int, reason: dict[str, Any], *, step: bool = True) -> list[Draft]:
+def ended(number: int, reason: Reason, *, step: bool = True) -> list[Draft]:
     """And the turn ends."""
     ends = [Draft("step/end", StepMark(number, 1))] if step else []
     return [*ends, Draft("turn/end", TurnEnd(number, reason))]
@@ -117,17 +130,16 @@ def test_opening_alone_writes_nothing() -> None:
 def test_a_retained_message_that_was_claimed_alone_goes_back_to_the_head() -> None:
     """Each retained message that an interrupted turn had claimed, and that neither entered nor was reinserted
     later, goes back to the head of its own list, in order."""
-    events = opened(
-        *DECIDED, queued(person()), *claimed(1)[:1], Draft("agent/inbox/spliced", {**TAKE, "start": 1})
-    )
+    second = Draft("agent/inbox/spliced", {**TAKE, "start": 1})
+    events = opened(*DECIDED, queued(person()), *claimed(1)[:1], second)
     assert user_texts(events) == ["ring schedule-1", "hello"]
     assert data(events, "agent/inbox/spliced")[0]["start"] == 0
 
 
 @pytest.mark.parametrize("reason", [INTERRUPTED, DISPOSED])
-def test_so_does_one_of_any_earlier_turn_that_was_interrupted(reason: dict[str, Any]) -> None:
+def test_so_does_one_of_any_earlier_turn_that_was_interrupted(reason: Reason) -> None:
     """So does one that any earlier turn had claimed which ended `interrupted`, or aborted by disposal."""
-    later_turn = [queued(person()), *claimed(2), *entered(2, person()), *ended(2, {"kind": "completed"})]
+    later_turn = [queued(person()), *claimed(2), *entered(2, person()), *ended(2, COMPLETED)]
     events = opened(*DECIDED, *claimed(1), *ended(1, reason, step=False), *later_turn)
     assert user_texts(events) == ["ring schedule-1"]
 
@@ -143,7 +155,7 @@ def test_what_came_back_already_does_not_come_twice() -> None:
     """What entered later, or was put back already, does not come again."""
     lost = [*DECIDED, *claimed(1), *ended(1, INTERRUPTED, step=False), queued(reminder())]
     assert len(user_texts(opened(*lost))) == 1
-    second = [*claimed(2), *entered(2, reminder()), *ended(2, {"kind": "completed"})]
+    second = [*claimed(2), *entered(2, reminder()), *ended(2, COMPLETED)]
     assert user_texts(opened(*lost, *second)) == []
 
 
@@ -158,8 +170,8 @@ def test_only_what_the_session_owns_is_read() -> None:
 def test_a_dispatch_that_is_missing_is_appended(where: str) -> None:
     """Then Schedule appends the dispatch that is missing for each active record whose key is in the log
     already, in the inbox or as a `user/message`: what was delivered is not decided about again."""
-    end = ended(1, {"kind": "completed"})
-    rest = [] if where == "the inbox" else [*claimed(1), *entered(1, reminder()), *end]
+    turn = [*claimed(1), *entered(1, reminder()), *ended(1, COMPLETED)]
+    rest = [] if where == "the inbox" else turn
     events = opened(*DECIDED[:2], *rest)
     assert operations(events) == ["dispatch schedule-1"]
     assert user_texts(events) == (["ring schedule-1"] if where == "the inbox" else [])
@@ -170,30 +182,20 @@ def test_it_is_appended_before_the_driver_may_start() -> None:
     assert types(opened(*DECIDED[:2]))[:3] == ["session/end-seed", "schedule/change", "turn/start"]
 
 
-@pytest.mark.parametrize(
-    ("occurrence", "more", "accepted"),
-    [
-        (later(660), {"acceptedAt": later(700)}, later(700)),
-        (later(660), {}, later(660)),
-        (later(60), {"acceptedAt": later(70)}, later(70)),
-    ],
-)
-def test_the_dispatch_of_a_repeater_has_the_messages_instant(
-    occurrence: str, more: dict[str, str], accepted: str
-) -> None:
+@pytest.mark.parametrize(("occurs", "accepted"), [(660, 700), (660, None), (60, 70)])
+def test_the_dispatch_of_a_repeater_has_the_messages_instant(occurs: int, accepted: int | None) -> None:
     """For a repeater it has the message's `acceptedAt`, and where that is absent the message's occurrence."""
-    events = opened(
-        change(create_row("every", scheduledAt=later(60))), queued(reminder(occurrence_at=occurrence, **more))
-    )
-    assert data(events, "schedule/change")[0]["acceptedAt"] == accepted
+    more = {} if accepted is None else {"acceptedAt": later(accepted)}
+    repeater = change(create_row("every", scheduledAt=later(60)))
+    events = opened(repeater, queued(reminder(occurrence_at=later(occurs), **more)))
+    assert data(events, "schedule/change")[0]["acceptedAt"] == later(accepted or occurs)
 
 
 def test_a_message_about_an_earlier_occurrence_proves_nothing() -> None:
     """A message about an occurrence before the record's `scheduledAt` proves nothing: that one was
     dispatched."""
-    events = opened(
-        change(create_row("every", scheduledAt=later(86_400))), queued(reminder(occurrence_at=later(60)))
-    )
+    repeater = change(create_row("every", scheduledAt=later(86_400)))
+    events = opened(repeater, queued(reminder(occurrence_at=later(60))))
     assert operations(events) == []
     assert user_texts(events) == ["ring schedule-1"]
 
@@ -207,7 +209,7 @@ def test_the_driver_starts_by_itself_when_anything_is_pending() -> None:
 
 
 @pytest.mark.parametrize("reason", [None, INTERRUPTED, DISPOSED, UNCERTAIN])
-def test_a_reminders_unanswered_turn_is_taken_up(reason: dict[str, Any] | None) -> None:
+def test_a_reminders_unanswered_turn_is_taken_up(reason: Reason | None) -> None:
     """A reminder's turn that ended `interrupted`, or aborted by disposal, or because the barrier before the
     model's call failed, is taken up: a new turn is run on the history as it stands, with no second
     message."""
@@ -297,10 +299,8 @@ async def test_take_ups_come_before_pending_messages(at: Live) -> None:
     assert texts(at.agent) == ["ring schedule-1", "about the reminder", "hello", "about the other"]
 
 
-@pytest.mark.parametrize(
-    "reason", [CANCELLED, {"kind": "completed"}, {"kind": "error", "error": {"code": "X", "message": "m"}}]
-)
-def test_a_turn_that_a_person_cancelled_is_not(reason: dict[str, Any]) -> None:
+@pytest.mark.parametrize("reason", [CANCELLED, COMPLETED, FAILED])
+def test_a_turn_that_a_person_cancelled_is_not(reason: Reason) -> None:
     """A turn that a person cancelled is not taken up, nor one that came to its end, well or not."""
     assert take_ups(opened(*RUNNING, *ended(1, reason))) == []
 
@@ -309,7 +309,7 @@ def test_a_turn_that_a_person_opened_is_not() -> None:
     """Nor is one that a person opened."""
     events = opened(queued(person()), *claimed(1), *entered(1, person()))
     assert take_ups(events) == []
-    assert [reason["kind"] for reason in reasons(events)] == ["interrupted"]
+    assert reason_kinds(events) == ["interrupted"]
 
 
 @living

@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 
-from tests.contract.live import Live, living
+from tests.contract.live import Live, live, living
 from tests.contract.world import SESSION, later
 from tests.program import Program, ask, cut, data, operations, passes, quiet, reminders, require_valid, run
 from watchbell import schedule
@@ -29,16 +29,14 @@ def program(clock: SimulatedClock, disk: MemoryDisk | None = None) -> Program:
 def whole() -> list[Event]:
     """The log of a one-shot and of a repeater, undisturbed."""
 
-    async def main(clock: SimulatedClock) -> list[Event]:
-        async with program(clock) as running:
-            agent = await running.host.agents.create("s")
-            await ask(agent, "schedule_create", prompt="once", after_seconds=60)
-            await ask(agent, "schedule_create", prompt="often", every_seconds=300)
-            await asyncio.sleep(301)
-            await quiet(agent)
-        return running.disk.events("s")
+    async def body(at: Live) -> list[Event]:
+        await at.remind(60, "once")
+        await at.repeat(300, "often")
+        await at.until(301)
+        await at.agent.aclose()
+        return at.program.disk.events("s")
 
-    return run(main)
+    return live(body)
 
 
 def test_each_decided_occurrence_gives_exactly_one_message_which_the_model_sees(whole: list[Event]) -> None:
@@ -83,10 +81,8 @@ def test_a_kill_at_any_moment_around_the_target_loses_nothing(target: int) -> No
                 agent = await again.host.agents.resume(SESSION)
                 await clock.sleep_until(start + 400_000)
                 await quiet(agent)
-                assert [keys[0][0] for keys in reminders(agent.session.events)] == [
-                    "schedule-1",
-                    "schedule-2",
-                ]
+                told = [keys[0][0] for keys in reminders(agent.session.events)]
+                assert told == ["schedule-1", "schedule-2"]
 
     run(main)
 
