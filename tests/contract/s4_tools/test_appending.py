@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.live import Live, living
 from tests.program import operations, passes
-from watchbell.reminders.rules import Limits, decode_create
+from watchbell.reminders.arguments import Limits, decode_create
 from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.session import Session
 from watchbell.testing import SimulatedClock
@@ -54,7 +54,7 @@ async def test_create_samples_the_clock_once_after_the_first_barrier(at: Live) -
     at.gate.open()
     view: Any = await call
     assert counted.readings == [0, 1]
-    assert view["scheduledAt"] == "2026-12-01T00:11:00.000Z"
+    assert view.scheduled_at == "2026-12-01T00:11:00.000Z"
 
 
 @living

@@ -13,7 +13,7 @@ import pytest
 from tests.contract.live import Live, live
 from tests.contract.world import SESSION, T0, World, answer_of, create_row, later
 from tests.program import ask
-from watchbell.reminders.rules import Limits
+from watchbell.reminders.arguments import Limits
 
 SELECTOR, PROMPT, RULE, ZONE = "invalid_selector", "invalid_prompt", "invalid_rule", "invalid_time_zone"
 RANGE, PAST, UNCERTAIN = "time_out_of_range", "not_future", "persistence_uncertain"

@@ -18,6 +18,7 @@ import pytest
 
 from tests.contract.live import Live, living
 from tests.contract.world import T0, World, create_row, dispatch_row, later, run_watchbell
+from watchbell.reminders.arguments import CreateArguments, DeleteArguments, ListArguments
 from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord
 from watchbell.reminders.views import AfterView, AtView, Deletion, ErrorCode, EveryView, Failure
 from watchbell.schedule.tools import catalog_tools

@@ -156,7 +156,7 @@ async def test_a_durable_change_only_asks_the_owner(at: Live) -> None:
 @living
 async def test_each_call_begins_with_a_barrier(at: Live) -> None:
     """Each call first has everything made durable that is in the log."""
-    at.agent.inject("by the way")
+    at.agent.steer("by the way", wake=False)
     assert len(at.program.disk.headers) == 0
     assert await at.list() == []
     assert [event.type for event in at.program.disk.events("s")] == ["agent/inbox/spliced"]
@@ -173,7 +173,7 @@ async def test_a_barrier_that_nobody_acknowledges_is_none(at: Live) -> None:
         await transactions.list(AbortSignal()),
         await transactions.delete("a", AbortSignal()),
     ]
-    assert [value["code"] for value in values] == [UNCERTAIN] * 3
+    assert [value.code for value in values] == [UNCERTAIN] * 3
 
 
 @living
@@ -257,4 +257,4 @@ async def test_an_observer_that_raises_undoes_nothing(at: Live) -> None:
     transactions = transactions_of(at)
     transactions.on_durable_change = fail
     view: Any = await transactions.create(request(), AbortSignal())
-    assert view["id"] == "schedule-1"
+    assert view.id == "schedule-1"

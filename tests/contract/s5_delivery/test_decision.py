@@ -165,7 +165,7 @@ async def test_what_fails_before_the_append_leaves_everything_as_it_was(
         broken.setattr("watchbell.schedule.owner.render_text", lambda _: 1 / 0)
         await at.until(600)
     assert operations(at.events) == ["create schedule-1"]
-    assert at.agent.inbox.next_turn == ()
+    assert inbox(at.agent).next_turn == ()
     assert at.agent.phase == "idle"
     await at.list()
     await quiet(at.agent)
@@ -181,7 +181,7 @@ async def test_an_append_that_fails_queues_nothing(at: Live) -> None:
     await asyncio.sleep(60.9)
     assert [draft.type for draft in tried] == ["agent/inbox/spliced", "schedule/change"]
     assert operations(at.events) == ["create schedule-1"]
-    assert at.agent.inbox.next_turn == ()
+    assert inbox(at.agent).next_turn == ()
     await at.until(1)
     assert at.delivered == ["schedule-1"]
     assert operations(at.events) == ["create schedule-1", "dispatch schedule-1"]

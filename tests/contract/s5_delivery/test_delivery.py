@@ -102,7 +102,7 @@ async def test_it_is_decided_within_a_second(at: Live, last: str) -> None:
             at.agent.cancel()
         case _:
             at.program.store.fail_writes(None)
-            at.agent.inject("by the way")
+            at.agent.steer("by the way", wake=False)
             await asyncio.sleep(90)
             at.program.store.heal()
             healed = asyncio.Event()
@@ -161,7 +161,7 @@ async def test_it_is_tried_again_when_the_storage_has_healed(at: Live) -> None:
     """And it is tried again when the storage reports that it has healed, `session/healed`."""
     await at.remind(60)
     at.program.store.fail_writes(None)
-    at.agent.inject("by the way")
+    at.agent.steer("by the way", wake=False)
     await at.until(600)
     at.program.store.heal()
     assert at.delivered == []

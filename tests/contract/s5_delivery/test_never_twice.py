@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import Program, cut, data, operations, quiet, run, store, types
+from tests.program import Program, cut, data, inbox, operations, quiet, run, store, types
 from watchbell import schedule
 from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.agent.inbox import Inbox
@@ -115,7 +115,7 @@ async def test_a_step_is_prepared_before_its_messages_are_claimed(at: Live) -> N
     at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
     await at.remind(60)
     await asyncio.sleep(120)
-    assert [message.source["plugin"] for message in at.agent.inbox.next_turn] == ["schedule"]
+    assert [message.source["plugin"] for message in inbox(at.agent).next_turn] == ["schedule"]
     assert "turn/start" not in types(at.events)
     may_go_on.set()
     await quiet(at.agent)
@@ -134,7 +134,7 @@ async def test_it_is_assembled_again_when_the_inbox_changed_meanwhile(at: Live) 
     at.program.host.ctx.on(StepPrepare, hook)
     await at.remind(60)
     await asyncio.sleep(65)
-    at.agent.inject("by the way")
+    at.agent.steer("by the way", wake=False)
     await quiet(at.agent)
     assert seen == [["plugin"], ["plugin", "user"]]
 
@@ -227,7 +227,7 @@ async def test_cancelling_cannot_discard_what_is_retained(at: Live) -> None:
         )
         at.agent.followup(retained)
         at.agent.cancel(discard_pending=True)
-        assert [message.id for message in at.agent.inbox.next_turn] == ["m"]
+        assert [message.id for message in inbox(at.agent).next_turn] == ["m"]
     await quiet(at.agent)
     at.agent.followup("go")
     await asyncio.sleep(90)

@@ -16,7 +16,7 @@ from tests.program import data, operations, passes, quiet, reason_kinds, texts, 
 from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, TextBlock
+from watchbell.log.messages import Message, TextBlock, TextDelta
 from watchbell.log.payloads import (
     Aborted,
     AbortReason,
@@ -28,7 +28,6 @@ from watchbell.log.payloads import (
     Reason,
     StepMark,
     TakeUp,
-    TurnEnd,
     TurnFailure,
     TurnStart,
 )
