@@ -33,6 +33,7 @@ __all__ = [
     "build_model",
     "expand_user",
     "load_settings",
+    "read_config",
 ]
 
 DEFAULT_HOME = Path("~/.watchbell")

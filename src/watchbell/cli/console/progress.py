@@ -34,25 +34,18 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
     Yields:
         A function that says what goes on from here.
     """
-    status: Status | None = None
+    shown: Status | None = None
 
     def tell(now: str) -> None:
         nonlocal text
         text = now
-        if status is not None:
-            status.update(Text(escape(now)))
+        if shown is not None:
+            shown.update(Text(escape(now)))
 
     def show() -> None:
-        nonlocal status
+        nonlocal shown
         with contextlib.suppress(OSError):  # the terminal may be gone
-            if is_dumb():  # and a screen reader would read each step aloud
-                sys.stderr.write(f"{escape(text)} ...\n")
-                sys.stderr.flush()
-                return
-            from rich.status import Status  # slow to import, and seldom needed
-
-            status = Status(Text(escape(text)), console=make_console(stderr=True), spinner="line")
-            status.start()
+            shown = _begin(escape(text))
 
     timer = threading.Timer(PATIENCE_SECONDS, show)
     timer.daemon = True
@@ -64,6 +57,18 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        if status is not None:
+        if shown is not None:
             with contextlib.suppress(OSError):
-                status.stop()
+                shown.stop()
+
+
+def _begin(text: str) -> Status | None:
+    if is_dumb():  # and a screen reader would read each step aloud
+        sys.stderr.write(f"{text} ...\n")
+        sys.stderr.flush()
+        return None
+    from rich.status import Status  # slow to import, and seldom needed
+
+    status = Status(Text(text), console=make_console(stderr=True), spinner="line")
+    status.start()
+    return status
