@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import subprocess
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
@@ -14,7 +13,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from tests.cli.conftest import PAST, Store, create, read_events
+from tests.cli.conftest import PAST, Start, Store, create, read_events
 from watchbell import Host, schedule
 from watchbell.agent.agent import Agent
 from watchbell.cli.chat.pending import PendingReminders
@@ -31,9 +30,7 @@ from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.zones import ZoneTable
 
 
-def test_each_line_of_standard_input_is_one_turn(
-    start: Callable[..., subprocess.Popen[str]], home: Path
-) -> None:
+def test_each_line_of_standard_input_is_one_turn(start: Start, home: Path) -> None:
     chat = start("chat")
     out, err = chat.communicate("remind me in 5 hours to stretch\r\n\nlist", timeout=20)
     assert (chat.returncode, err) == (0, "")
@@ -52,7 +49,7 @@ def test_each_line_of_standard_input_is_one_turn(
     ],
 )
 def test_a_chat_over_a_pipe_in_which_anything_failed_exits_with_1(
-    start: Callable[..., subprocess.Popen[str]], arguments: tuple[str, ...], lines: str, says: str
+    start: Start, arguments: tuple[str, ...], lines: str, says: str
 ) -> None:
     chat = start("chat", *arguments, environment={"WATCHBELL_MAX_RETRIES": "0"})
     out, _ = chat.communicate(lines, timeout=20)
@@ -60,9 +57,7 @@ def test_a_chat_over_a_pipe_in_which_anything_failed_exits_with_1(
     assert chat.returncode == 1
 
 
-def test_a_reminder_that_is_overdue_comes_before_the_first_line(
-    start: Callable[..., subprocess.Popen[str]], store: Store
-) -> None:
+def test_a_reminder_that_is_overdue_comes_before_the_first_line(start: Start, store: Store) -> None:
     store("main", create("schedule-1", "stretch"))
     out, _ = start("chat").communicate("list\n", timeout=20)
     assert [line.split(" ")[0] for line in out.splitlines()] == [

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Start
 from tests.contract.world import World, create_row, run_watchbell
 from watchbell.cli.commands.call import decode_argument_text, decode_clock
 from watchbell.log.event import Draft
@@ -102,7 +101,7 @@ def test_the_settings_hold_for_a_call_too(own_home: Path, tmp_path: Path) -> Non
 
 
 def test_a_terminal_gets_ascii_and_a_pipe_the_canonical_bytes(
-    start: Callable[..., subprocess.Popen[str]],
+    start: Start,
 ) -> None:
     prompt = "\x9b31m\x7f\u202egnp.exe\x1b"
     arguments = json.dumps({"prompt": prompt, "after_seconds": 60})
