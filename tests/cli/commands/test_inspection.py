@@ -62,7 +62,7 @@ CASES = [(kind, name) for kind in BOTH for name in damaged(kind)]
 def test_each_tool_answers_for_a_damaged_log_and_leaves_it_alone(
     watchbell: Watchbell, home: Path, compression: Compression, name: str
 ) -> None:
-    place(home, damaged(compression)[name], compression)
+    log = place(home, damaged(compression)[name], compression)
     before = picture(home)
     for tool in TOOLS:
         arguments = '{"id":"schedule-1"}' if tool == "schedule_delete" else CREATE
@@ -70,7 +70,7 @@ def test_each_tool_answers_for_a_damaged_log_and_leaves_it_alone(
         value = json.loads(ran.out)
         assert (ran.code, value["code"]) == (0, "corrupt_schedule_log")
         assert str(home) not in value["message"]
-        assert "is damaged" in ran.err
+        assert f"{log} is damaged" in ran.err
     ran = watchbell("run", "s", "hello")
     assert (ran.code, ran.out) == (1, "")
     assert "is damaged" in ran.err
@@ -144,6 +144,7 @@ def test_a_bad_log_is_named_and_the_others_are_listed(
 ) -> None:
     for name in ("a", "e", "z"):
         store(name, create("schedule-1", prompt=f"of {name}", at=FUTURE))
+    store("odd", create("schedule-1"), create("schedule-1"))
     place(home, b"\0" * 20, session_id="bad")
     place(home, b'{"type":"session","version":7}\n', "none", "later")
     read = JsonlStorage._read
@@ -154,14 +155,15 @@ def test_a_bad_log_is_named_and_the_others_are_listed(
         return read(storage, session_id)
 
     monkeypatch.setattr(JsonlStorage, "_read", fail_one)
-    sessions = watchbell("sessions").out
+    sessions = watchbell("sessions")
+    assert sessions.code == 1
     for told in ("a ", "z ", "is damaged at byte 0", "log format version 7 is newer", "Input/output error"):
-        assert told in sessions
+        assert told in sessions.out
     reminders = watchbell("reminders")
     assert reminders.code == 1
     assert "of a" in reminders.out
     assert "of z" in reminders.out
-    for told in ("'bad': ", "'later': ", "'e': "):
+    for told in ("'bad': ", "'later': ", "'e': ", "session 'odd': the schedule history is invalid"):
         assert told in reminders.err
 
 

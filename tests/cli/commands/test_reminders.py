@@ -54,19 +54,6 @@ def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Watch
     assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")
 
 
-def test_a_log_that_cannot_be_read_fails_the_command_and_hides_no_other(
-    watchbell: Watchbell, store: Store
-) -> None:
-    store("sound", create("schedule-1", "drink water"))
-    store("broken", create("schedule-1")).write_bytes(b"\0" * 100)
-    store("odd", create("schedule-1"), create("schedule-1"))
-    ran = watchbell("reminders")
-    assert ran.code == 1
-    assert "drink water" in ran.out
-    assert "session 'broken'" in ran.err
-    assert "session 'odd': the schedule history is invalid" in ran.err
-
-
 def test_a_prompt_is_shown_safely_and_not_at_any_length(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "[red]\x1b[2J\n" + "x" * 1000))
     out = watchbell("reminders").out

@@ -32,19 +32,6 @@ def test_each_session_is_told_with_its_events_and_reminders(watchbell: Watchbell
     assert (second["id"], second["cwd"]) == ("wide 日本", None)
 
 
-def test_a_damaged_log_is_named_among_the_others(watchbell: Watchbell, store: Store) -> None:
-    store("sound", create("schedule-1"))
-    path = store("broken", create("schedule-1"))
-    path.write_bytes(b"\0" * 100)
-    before = path.stat()
-    ran = watchbell("sessions")
-    assert ran.code == 1
-    assert "damaged" in ran.out
-    assert "sound" in ran.out
-    after = path.stat()
-    assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
-
-
 def test_an_invalid_schedule_history_is_told(watchbell: Watchbell, store: Store) -> None:
     store("odd", create("schedule-1"), create("schedule-1"))
     assert "invalid" in watchbell("sessions").out
