@@ -60,7 +60,7 @@ sys.exit(signals.run_stoppable(work()))
 """
 
 
-def test_a_second_signal_ends_the_program_at_once_though_it_is_still_closing() -> None:
+def test_a_second_signal_ends_a_program_that_is_still_closing() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK, "60"], stdout=subprocess.PIPE, text=True) as stuck:
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
