@@ -19,36 +19,6 @@ PATIENCE_SECONDS = 0.5
 """How long nothing is shown."""
 
 
-class _Sign:
-    """What is shown, once patience has run out; a thread begins it."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._status: Status | None = None
-
-    def tell(self, text: str) -> None:
-        self._text = text
-        if self._status is not None:
-            self._status.update(Text(escape(text)))
-
-    def show(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            if is_dumb():  # and a screen reader would read each step aloud
-                sys.stderr.write(f"{escape(self._text)} ...\n")
-                sys.stderr.flush()
-                return
-            from rich.status import Status  # slow to import, and seldom needed
-
-            status = Status(Text(escape(self._text)), console=make_console(stderr=True), spinner="line")
-            self._status = status
-            status.start()
-
-    def end(self) -> None:
-        if self._status is not None:
-            with contextlib.suppress(OSError):
-                self._status.stop()
-
-
 @contextlib.contextmanager
 def progress(text: str) -> Generator[Callable[[str], None]]:
     """Show on a terminal that something goes on, from half a second after the block was entered.
@@ -80,7 +50,7 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
     if sys.stderr.isatty():
         timer.start()
     try:
-        yield sign.tell
+        yield tell
     finally:
         timer.cancel()
         if timer.ident is not None:
