@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import pytest
 
 from watchbell.cli.main import main
-from watchbell.log.event import Draft
+from watchbell.cli.stored import read_log_of
+from watchbell.log.event import Draft, Event
 from watchbell.log.header import SessionHeader
 from watchbell.reminders.records import AtRecord, Create, EveryRecord, Record, draft_change
 from watchbell.storage.jsonl.store import JsonlStorage
@@ -30,6 +31,32 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+Watchbell = Callable[..., Ran]
+"""Runs the program in this process, with these arguments."""
+
+
+class Started(subprocess.Popen[str]):
+    """The program as a process of its own; its standard streams are pipes unless a test says otherwise."""
+
+    stdin: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
+    stdout: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
+    stderr: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def say(self, text: str) -> None:
+        """Type a line."""
+        self.stdin.write(f"{text}\n")
+        self.stdin.flush()
+
+    def until(self, beginning: str) -> None:
+        """Read lines, up to one that begins so."""
+        while not self.stdout.readline().startswith(beginning):
+            pass
+
+
+Start = Callable[..., Started]
+"""Starts the program, with these arguments and options of `Popen`."""
 
 
 class Store(Protocol):
@@ -55,7 +82,7 @@ def _create(record: Record) -> Draft:
 
 
 @pytest.fixture
-def watchbell(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Ran]]:
+def watchbell(capsys: pytest.CaptureFixture[str]) -> Iterator[Watchbell]:
     """Run the program in this process."""
     root = logging.getLogger()
     before = list(root.handlers)
@@ -107,24 +134,15 @@ def _hear_hang_ups() -> None:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start() -> Iterator[Start]:
     """Start the program as a process of its own."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Started] = []
 
-    def popen(
-        *arguments: str, environment: dict[str, str] | None = None, **options: Any
-    ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "watchbell", *arguments],
-            env={**os.environ, **(environment or {})},
-            stdin=options.pop("stdin", subprocess.PIPE),
-            stdout=options.pop("stdout", subprocess.PIPE),
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            preexec_fn=options.pop("preexec_fn", _hear_hang_ups),
-            **options,
-        )
+    def popen(*arguments: str, environment: dict[str, str] | None = None, **options: Any) -> Started:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        options = {"preexec_fn": _hear_hang_ups, **pipes, **options}
+        command = [sys.executable, "-m", "watchbell", *arguments]
+        process = Started(command, env={**os.environ, **(environment or {})}, encoding="utf-8", **options)
         started.append(process)
         return process
 
@@ -134,13 +152,16 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def read_events(home: Path, session_id: str) -> Sequence[Any]:
+def read_events(home: Path, session_id: str) -> Sequence[Event]:
     """Read a stored session's events."""
+    return asyncio.run(read_log_of(home, session_id)).events
 
-    async def read() -> Sequence[Any]:
-        storage = JsonlStorage(home)
-        stored = await storage.read(session_id)
-        await storage.aclose()
-        return stored.events
 
-    return asyncio.run(read())
+def read_payloads(home: Path, session_id: str, event_type: str) -> list[Any]:
+    """Read the payloads of a stored session's events of one type."""
+    return [event.data for event in read_events(home, session_id) if event.type == event_type]
+
+
+def read_sources(home: Path, session_id: str) -> list[dict[str, Any]]:
+    """Read who wrote the messages that entered a stored session."""
+    return [message["source"] for message in read_payloads(home, session_id, "user/message")]

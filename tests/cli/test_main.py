@@ -6,17 +6,16 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import watchbell as package
-from tests.cli.conftest import FUTURE, Ran, Store, create, read_events
+from tests.cli.conftest import FUTURE, Start, Store, Watchbell, create, read_events
 from watchbell.cli.commands import sessions
 
 
-def test_the_version_is_the_packages(watchbell: Callable[..., Ran]) -> None:
+def test_the_version_is_the_packages(watchbell: Watchbell) -> None:
     assert watchbell("--version") == (0, f"watchbell {package.__version__}\n", "")
 
 
@@ -35,14 +34,14 @@ def test_the_version_is_the_packages(watchbell: Callable[..., Ran]) -> None:
         ("call", "s", "schedule_snooze"),
     ],
 )
-def test_wrong_usage_is_code_2(watchbell: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_code_2(watchbell: Watchbell, arguments: tuple[str, ...]) -> None:
     ran = watchbell(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert "Error:" in ran.err
 
 
 def test_the_home_is_of_the_command_of_the_program_or_of_the_environment(
-    watchbell: Callable[..., Ran], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     assert str(home) in watchbell("sessions").out
@@ -54,7 +53,7 @@ def test_the_home_is_of_the_command_of_the_program_or_of_the_environment(
 
 
 def test_a_failure_is_one_line_and_a_traceback_only_when_asked(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = watchbell("log", "nope\x1b")
     assert (ran.code, ran.out) == (1, "")
@@ -64,7 +63,7 @@ def test_a_failure_is_one_line_and_a_traceback_only_when_asked(
 
 
 def test_a_bug_is_one_line_that_names_its_class(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(home: Path) -> None:
         raise KeyError("odd")
@@ -76,9 +75,7 @@ def test_a_bug_is_one_line_that_names_its_class(
     assert ran.err.count("\n") == 1
 
 
-def test_a_home_that_cannot_be_written_fails_in_one_line(
-    watchbell: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_a_home_that_cannot_be_written_fails_in_one_line(watchbell: Watchbell, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     ran = watchbell("run", "a", "hello", "--home", str(file))
@@ -87,7 +84,7 @@ def test_a_home_that_cannot_be_written_fails_in_one_line(
 
 
 def test_warnings_of_the_library_are_lines_on_standard_error(
-    watchbell: Callable[..., Ran], capsys: pytest.CaptureFixture[str]
+    watchbell: Watchbell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     watchbell("sessions")
     try:
@@ -118,7 +115,7 @@ def test_a_command_that_only_reads_starts_without_the_terminals_library(
     ],
 )
 def test_a_console_that_lacks_a_character_gets_its_escape(
-    store: Store, start: Callable[..., subprocess.Popen[str]], environment: dict[str, str]
+    store: Store, start: Start, environment: dict[str, str]
 ) -> None:
     store("a", create("schedule-1", "✓ 日本 😀", FUTURE))
     for command in (["reminders"], ["log", "a"]):
@@ -130,22 +127,16 @@ def test_a_console_that_lacks_a_character_gets_its_escape(
     assert failing.returncode == 1
 
 
-def test_a_reader_that_has_enough_ends_the_program_silently(
-    store: Store, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_reader_that_has_enough_ends_the_program_silently(store: Store, start: Start) -> None:
     store("a", *[create(f"schedule-{number}", "x" * 150) for number in range(3000)])
     for arguments in (["log", "a"], ["log", "a", "--json"], ["reminders", "--json"]):
         process = start(*arguments)
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert process.stdout.readline()
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
 
-def test_a_talk_whose_reader_has_gone_ends_silently_after_its_turn(
-    start: Callable[..., subprocess.Popen[str]], home: Path
-) -> None:
+def test_a_talk_whose_reader_has_gone_ends_silently_after_its_turn(start: Start, home: Path) -> None:
     for session, arguments in (("a", ["run", "a", "hello"]), ("b", ["chat", "b"])):
         reading, writing = os.pipe()
         os.close(reading)
@@ -162,7 +153,7 @@ def test_a_talk_whose_reader_has_gone_ends_silently_after_its_turn(
     "arguments", [("run", "a", "hello"), ("chat", "a"), ("sessions",), ("config", "--json")]
 )
 def test_output_that_cannot_be_written_is_one_line_and_a_failure(
-    start: Callable[..., subprocess.Popen[str]], arguments: tuple[str, ...]
+    start: Start, arguments: tuple[str, ...]
 ) -> None:
     with Path("/dev/full").open("w") as full:
         process = start(*arguments, stdout=full)
@@ -173,7 +164,7 @@ def test_output_that_cannot_be_written_is_one_line_and_a_failure(
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_a_standard_stream_that_is_closed_is_like_none_at_all(
-    home: Path, start: Callable[..., subprocess.Popen[str]], closed: tuple[int, ...]
+    home: Path, start: Start, closed: tuple[int, ...]
 ) -> None:
     process = start("run", "a", "hello", preexec_fn=lambda: [os.close(descriptor) for descriptor in closed])
     out, err = process.communicate(timeout=20)
@@ -184,9 +175,7 @@ def test_a_standard_stream_that_is_closed_is_like_none_at_all(
     assert '"code":"invalid_selector"' in process.communicate(timeout=20)[0]
 
 
-def test_output_that_is_no_terminal_has_no_colour(
-    store: Store, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_output_that_is_no_terminal_has_no_colour(store: Store, start: Start) -> None:
     store("a", create("schedule-1"))
     out, _ = start("run", "a", "hello", environment={"TERM": "xterm-256color"}).communicate()
     assert "[reminder]" in out
@@ -202,9 +191,7 @@ def test_without_its_extra_the_program_says_what_to_install() -> None:
     )
 
 
-def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(
-    store: Store, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(store: Store, start: Start) -> None:
     store("a", create("schedule-1", "✓ 日本 😀", FUTURE))
     for encoding in ("cp1252:strict", "ascii:strict", "utf-8"):
         environment = {"PYTHONIOENCODING": encoding}
@@ -221,7 +208,7 @@ def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(
 
 
 def test_one_instant_is_the_same_in_every_zone_and_always_stands_there_as_utc(
-    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
     for zone, local in {

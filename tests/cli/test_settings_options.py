@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, read_events
+from tests.cli.conftest import Watchbell, read_events
 
 
 def test_later_sources_win_and_each_value_names_its_source(
-    watchbell: Callable[..., Ran], home: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "watchbell.toml").write_text('model = "of-file"\nmax_active = 7\ntime_zone = "Asia/Kolkata"\n')
     monkeypatch.setenv("WATCHBELL_MODEL", "of-environment")
@@ -23,7 +22,7 @@ def test_later_sources_win_and_each_value_names_its_source(
     assert told["compression"]["origin"] == "default"
 
 
-def test_a_secret_is_never_shown(watchbell: Callable[..., Ran], home: Path) -> None:
+def test_a_secret_is_never_shown(watchbell: Watchbell, home: Path) -> None:
     (home / "watchbell.toml").write_text('model = "gpt-4.1-mini"\napi_key = "sk-very-secret"\n')
     for arguments in (("config",), ("config", "--json"), ("doctor",), ("doctor", "--json")):
         ran = watchbell(*arguments)
@@ -31,7 +30,7 @@ def test_a_secret_is_never_shown(watchbell: Callable[..., Ran], home: Path) -> N
     assert "********" in watchbell("config").out
 
 
-def test_an_unknown_setting_fails_with_a_suggestion(watchbell: Callable[..., Ran], home: Path) -> None:
+def test_an_unknown_setting_fails_with_a_suggestion(watchbell: Watchbell, home: Path) -> None:
     (home / "watchbell.toml").write_text('modle = "x"\n')
     for command in (("config",), ("chat",), ("sessions",)):
         ran = watchbell(*command)
@@ -40,7 +39,7 @@ def test_an_unknown_setting_fails_with_a_suggestion(watchbell: Callable[..., Ran
 
 
 def test_the_file_may_be_anywhere_and_set_the_home(
-    watchbell: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WATCHBELL_HOME")
     file = tmp_path / "own.toml"
@@ -53,7 +52,7 @@ def test_the_file_may_be_anywhere_and_set_the_home(
 
 
 def test_the_cap_on_reminders_is_the_one_that_is_set(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHBELL_MAX_ACTIVE", "1")
     assert "schedule-1" in watchbell("run", "a", "remind me in 5 hours to stretch").out
@@ -62,9 +61,7 @@ def test_the_cap_on_reminders_is_the_one_that_is_set(
     )
 
 
-def test_a_model_without_its_key_fails_before_a_session_begins(
-    watchbell: Callable[..., Ran], home: Path
-) -> None:
+def test_a_model_without_its_key_fails_before_a_session_begins(watchbell: Watchbell, home: Path) -> None:
     ran = watchbell("run", "a", "hello", "--model", "gpt-4.1-mini")
     assert ran.code == 1
     assert "OPENAI_API_KEY" in ran.err

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import read_events
+from tests.cli.conftest import read_payloads, read_sources
 from tests.models.server import ModelServer, Reply, call, delta, refuse, say
 from tests.terminal.conftest import Open, matches
 
@@ -30,7 +30,7 @@ def hanging(*texts: str) -> Reply:
 
 
 def said(home: Path) -> list[str]:
-    messages = [event.data for event in read_events(home, "main") if event.type == "user/message"]
+    messages = read_payloads(home, "main", "user/message")
     return [message["content"][0]["text"] for message in messages if message["source"]["kind"] == "user"]
 
 
@@ -46,6 +46,9 @@ def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve) -> No
     terminal.until("(cancelled)")
     terminal.enter(" is sent")
     matches("cancelled", terminal, "Fine.")
+    terminal.type("cleared")
+    terminal.press("C-c", "C-c")
+    terminal.until("(Ctrl-D leaves)", lambda screen: "cleared" not in screen)
     terminal.press("C-d")
     terminal.until("[ended: 0]")
 
@@ -101,10 +104,7 @@ def test_a_killed_chat_goes_on_where_it_was(open_terminal: Open, serve: Serve, o
     matches("resumed", again, "\u2570")
     again.press("C-d")
     again.until("[ended: 0]")
-    sources = [
-        event.data["source"] for event in read_events(own_home, "main") if event.type == "user/message"
-    ]
-    assert sum(source.get("plugin") == "schedule" for source in sources) == 1
+    assert sum(source.get("plugin") == "schedule" for source in read_sources(own_home, "main")) == 1
 
 
 def test_a_paste_of_many_lines_is_one_message(open_terminal: Open, serve: Serve, own_home: Path) -> None:
@@ -205,23 +205,27 @@ def test_without_redrawing_ctrl_c_cancels_an_answer_or_clears_the_line_too(
 
 
 def test_a_line_entered_in_the_middle_of_an_answer_does_not_repeat_it(
-    open_terminal: Open, serve: Serve
+    open_terminal: Open, serve: Serve, own_home: Path
 ) -> None:
-    server = serve([hanging("The first line.\nAnd an unfinished one"), say("Fine.")])
+    server = serve([hanging("The first line.\nAnd an unfin\x1bished one"), hanging("Fine.")])
     terminal = open_terminal("chat", *with_model(server))
     terminal.ready()
     terminal.enter("tell me two lines")
-    terminal.until("And an unfinished one")
+    once = "And an unfin\\x1bished one"
+    terminal.until(once)
     terminal.enter("/reminders")
     terminal.until("No reminders pending.")
     terminal.enter("and then?")
-    once = "And an unfinished one"
     terminal.until(
         lambda screen: screen.endswith("\n>") and screen.count(once) == 1,
         lambda screen: once in screen.partition("No reminders pending.")[2],
     )
     terminal.press("C-c")
     terminal.until("Fine.", lambda screen: screen.count(once) == 1)
+    terminal.press("C-d")  # leaving stops the answer that is coming
+    terminal.until("[ended: 0]")
+    aborted = {"kind": "aborted", "reason": {"kind": "disposed"}}
+    assert read_payloads(own_home, "main", "turn/end")[-1]["reason"] == aborted
 
 
 def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(

@@ -34,7 +34,7 @@ def notes(shown: list[Piece]) -> str:
     return "\n".join(piece.text for piece in shown if piece.kind in ("note", "failure"))
 
 
-def test_text_that_begins_with_a_slash_is_said_behind_a_space_or_a_second_slash() -> None:
+def test_text_with_a_slash_is_said_behind_a_space_or_a_second_slash() -> None:
     async def script(talk: Talk, shown: list[Piece]) -> None:
         for text in ("//etc/passwd", " /etc/passwd", "no /slash first", "  ", ""):
             await talk.take(text)
@@ -87,7 +87,7 @@ def test_a_fork_has_the_conversation_and_its_parent_keeps_the_reminders() -> Non
     play(script)
 
 
-def test_a_line_sent_within_ten_milliseconds_of_a_reminder_is_a_turn_of_its_own_500_times() -> None:
+def test_a_line_sent_as_a_reminder_comes_due_is_a_turn_of_its_own() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with Hosted(clock, lambda _: "ok", plugins=[schedule.plugin()], delay_seconds=0.003) as hosted:
             for number in range(500):

@@ -3,16 +3,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, read_events
+from tests.cli.conftest import Start, Watchbell, read_events
 
 
 def test_the_demo_keeps_its_promise_and_leaves_the_log_to_look_at(
-    start: Callable[..., subprocess.Popen[str]], watchbell: Callable[..., Ran], tmp_path: Path
+    start: Start, watchbell: Watchbell, tmp_path: Path
 ) -> None:
     demo = start("demo", "--home", str(tmp_path / "my home"))
     out, err = demo.communicate(timeout=90)
@@ -32,7 +31,7 @@ def test_the_demo_keeps_its_promise_and_leaves_the_log_to_look_at(
 
 
 def test_a_demo_that_does_not_go_as_promised_fails(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("watchbell.cli.commands.demo.FIRST", "hello")
     ran = watchbell("demo", "--home", str(tmp_path))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import FUTURE, PAST, Ran, Store, create
+from tests.cli.conftest import FUTURE, PAST, Ran, Start, Store, Watchbell, create
 
 
 def findings(ran: Ran) -> list[tuple[str, str, str]]:
@@ -28,9 +27,7 @@ def snapshot(home: Path) -> list[tuple[str, int, bytes]]:
     ]
 
 
-def test_a_sound_home_has_nothing_to_complain_of(
-    watchbell: Callable[..., Ran], store: Store, home: Path
-) -> None:
+def test_a_sound_home_has_nothing_to_complain_of(watchbell: Watchbell, store: Store, home: Path) -> None:
     home.chmod(0o700)
     store("a", create("schedule-1", at=FUTURE))
     ran = watchbell("doctor")
@@ -39,7 +36,7 @@ def test_a_sound_home_has_nothing_to_complain_of(
 
 
 def test_the_release_of_the_zone_data_and_its_origin_are_told(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import tzdata
 
@@ -57,7 +54,7 @@ def test_the_release_of_the_zone_data_and_its_origin_are_told(
 
 
 def test_missing_zone_data_is_one_plain_error_and_utc_still_works(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tzdata", None)
     ran = watchbell("doctor", "--json")
@@ -76,7 +73,7 @@ def test_missing_zone_data_is_one_plain_error_and_utc_still_works(
 
 
 def test_everything_that_is_wrong_is_named_and_nothing_is_touched(
-    watchbell: Callable[..., Ran], store: Store, home: Path
+    watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     home.chmod(0o755)
     store("late", create("schedule-1", at=PAST))
@@ -105,14 +102,14 @@ def test_everything_that_is_wrong_is_named_and_nothing_is_touched(
         assert told(ran, level, text), text
 
 
-def test_warnings_alone_are_no_failure(watchbell: Callable[..., Ran], store: Store, home: Path) -> None:
+def test_warnings_alone_are_no_failure(watchbell: Watchbell, store: Store, home: Path) -> None:
     store("a", create("schedule-1", at=FUTURE))
     (home / "sessions" / "notes.txt").write_text("mine")
     assert watchbell("doctor").code == 0
 
 
 def test_a_home_with_both_encodings_is_warned_of(
-    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", create("schedule-1", at=FUTURE))
     monkeypatch.setenv("WATCHBELL_COMPRESSION", "none")
@@ -121,7 +118,7 @@ def test_a_home_with_both_encodings_is_warned_of(
 
 
 def test_a_broken_settings_file_is_a_problem_and_the_rest_is_checked(
-    watchbell: Callable[..., Ran], store: Store, home: Path
+    watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     store("a", create("schedule-1", at=FUTURE))
     (home / "watchbell.toml").write_text("model = \n")
@@ -139,7 +136,7 @@ def test_a_broken_settings_file_is_a_problem_and_the_rest_is_checked(
     ],
 )
 def test_an_environment_that_cannot_be_used_is_a_problem_and_does_not_end_the_report(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
 ) -> None:
     monkeypatch.setenv("WATCHBELL_MODEL", "m")
     monkeypatch.setenv("OPENAI_BASE_URL", "https://localhost:1/v1")
@@ -159,7 +156,7 @@ def test_an_environment_that_cannot_be_used_is_a_problem_and_does_not_end_the_re
     ],
 )
 def test_what_has_a_logs_name_and_is_no_file_is_told_everywhere(
-    watchbell: Callable[..., Ran], home: Path, put: Callable[[Path], None]
+    watchbell: Watchbell, home: Path, put: Callable[[Path], None]
 ) -> None:
     log = home / "sessions" / "_no-cwd" / "a" / "session.jsonl.zstd"
     log.parent.mkdir(parents=True)
@@ -181,14 +178,11 @@ def test_what_has_a_logs_name_and_is_no_file_is_told_everywhere(
 
 
 def test_a_lock_names_its_holder_while_it_lives_and_after_it_was_killed(
-    watchbell: Callable[..., Ran], start: Callable[..., subprocess.Popen[str]], store: Store
+    watchbell: Watchbell, start: Start, store: Store
 ) -> None:
     store("a", create("schedule-1", at=FUTURE))
     running = start("chat", "a")
-    assert running.stdin is not None
-    assert running.stdout is not None
-    running.stdin.write("hello\n")
-    running.stdin.flush()
+    running.say("hello")
     running.stdout.readline()
 
     def holder() -> Any:
@@ -201,7 +195,7 @@ def test_a_lock_names_its_holder_while_it_lives_and_after_it_was_killed(
     assert told(watchbell("doctor", "--json"), "note", "is gone without closing it")
 
 
-def test_looking_at_a_lock_refuses_nobody(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_looking_at_a_lock_refuses_nobody(watchbell: Watchbell, store: Store) -> None:
     import fcntl
 
     path = store("a", create("schedule-1", at=FUTURE))
@@ -221,7 +215,7 @@ def test_looking_at_a_lock_refuses_nobody(watchbell: Callable[..., Ran], store: 
     assert os.access(path, os.R_OK)
 
 
-def test_a_home_that_is_not_there_yet_is_fine(watchbell: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_home_that_is_not_there_yet_is_fine(watchbell: Watchbell, tmp_path: Path) -> None:
     ran = watchbell("doctor", "--home", str(tmp_path / "new"))
     assert ran.code == 0
     assert "the first session makes it" in ran.out

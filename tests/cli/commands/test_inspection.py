@@ -7,12 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, Store, create
+from tests.cli.conftest import Start, Store, Watchbell, create
 from tests.logs import BOTH, FUTURE, picture, place, units
 from tests.logs import create as create_numbered
 from watchbell.errors import PersistenceError
@@ -61,9 +60,9 @@ CASES = [(kind, name) for kind in BOTH for name in damaged(kind)]
 
 @pytest.mark.parametrize(("compression", "name"), CASES)
 def test_each_tool_answers_for_a_damaged_log_and_leaves_it_alone(
-    watchbell: Callable[..., Ran], home: Path, compression: Compression, name: str
+    watchbell: Watchbell, home: Path, compression: Compression, name: str
 ) -> None:
-    place(home, damaged(compression)[name], compression)
+    log = place(home, damaged(compression)[name], compression)
     before = picture(home)
     for tool in TOOLS:
         arguments = '{"id":"schedule-1"}' if tool == "schedule_delete" else CREATE
@@ -71,7 +70,7 @@ def test_each_tool_answers_for_a_damaged_log_and_leaves_it_alone(
         value = json.loads(ran.out)
         assert (ran.code, value["code"]) == (0, "corrupt_schedule_log")
         assert str(home) not in value["message"]
-        assert "is damaged" in ran.err
+        assert f"{log} is damaged" in ran.err
     ran = watchbell("run", "s", "hello")
     assert (ran.code, ran.out) == (1, "")
     assert "is damaged" in ran.err
@@ -105,9 +104,7 @@ def states() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("state", states())
-def test_inspecting_leaves_bytes_and_times_alone(
-    watchbell: Callable[..., Ran], home: Path, state: str
-) -> None:
+def test_inspecting_leaves_bytes_and_times_alone(watchbell: Watchbell, home: Path, state: str) -> None:
     place(home, states()[state])
     place(home, b"".join(units("none", [create_numbered(1)], header=header("other"))), "none", "other")
     before = picture(home)
@@ -119,7 +116,7 @@ def test_inspecting_leaves_bytes_and_times_alone(
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="only root can mount")
-def test_a_read_only_home_can_be_inspected(watchbell: Callable[..., Ran], home: Path, tmp_path: Path) -> None:
+def test_a_read_only_home_can_be_inspected(watchbell: Watchbell, home: Path, tmp_path: Path) -> None:
     place(home, states()["torn"])
     view = tmp_path / "view"
     view.mkdir()
@@ -143,10 +140,11 @@ def test_a_read_only_home_can_be_inspected(watchbell: Callable[..., Ran], home: 
 
 
 def test_a_bad_log_is_named_and_the_others_are_listed(
-    watchbell: Callable[..., Ran], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "e", "z"):
         store(name, create("schedule-1", prompt=f"of {name}", at=FUTURE))
+    store("odd", create("schedule-1"), create("schedule-1"))
     place(home, b"\0" * 20, session_id="bad")
     place(home, b'{"type":"session","version":7}\n', "none", "later")
     read = JsonlStorage._read
@@ -157,24 +155,24 @@ def test_a_bad_log_is_named_and_the_others_are_listed(
         return read(storage, session_id)
 
     monkeypatch.setattr(JsonlStorage, "_read", fail_one)
-    sessions = watchbell("sessions").out
+    sessions = watchbell("sessions")
+    assert sessions.code == 1
     for told in ("a ", "z ", "is damaged at byte 0", "log format version 7 is newer", "Input/output error"):
-        assert told in sessions
+        assert told in sessions.out
     reminders = watchbell("reminders")
     assert reminders.code == 1
     assert "of a" in reminders.out
     assert "of z" in reminders.out
-    for told in ("'bad': ", "'later': ", "'e': "):
+    for told in ("'bad': ", "'later': ", "'e': ", "session 'odd': the schedule history is invalid"):
         assert told in reminders.err
 
 
 def test_following_goes_on_over_a_torn_tail_that_another_process_mends(
-    watchbell: Callable[..., Ran], home: Path, start: Callable[..., subprocess.Popen[str]]
+    watchbell: Watchbell, home: Path, start: Start
 ) -> None:
     whole = b"".join(units("zstd", [create_numbered(1)]))
     path = place(home, whole + b"\x28\xb5\x2f")
     following = start("log", "s", "--follow", "--type", "schedule/change")
-    assert following.stdout is not None
     assert "create schedule-1" in following.stdout.readline()
     writer = [sys.executable, "-m", "watchbell", "--home", str(home), "call", "s", "schedule_create", CREATE]
     for number in (2, 3):
@@ -185,13 +183,10 @@ def test_following_goes_on_over_a_torn_tail_that_another_process_mends(
     following.kill()
 
 
-def test_following_ends_with_the_place_of_damage_that_comes(
-    home: Path, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_following_ends_with_the_place_of_damage_that_comes(home: Path, start: Start) -> None:
     whole = b"".join(units("none", [create_numbered(1)]))
     path = place(home, whole, "none")
     following = start("log", "s", "--follow", "--type", "schedule/change")
-    assert following.stdout is not None
     assert "create schedule-1" in following.stdout.readline()
     with path.open("ab") as file:
         file.write(b"{}\n")

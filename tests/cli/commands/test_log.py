@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import FUTURE, Ran, Store, create
+from tests.cli.conftest import FUTURE, Start, Store, Watchbell, create
 from tests.logs import create as log_create
 from tests.logs import place, units
 from watchbell.log.event import Draft
 from watchbell.log.payloads import EndSeed, StepMark, TurnStart
 
 
-def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Watchbell, store: Store) -> None:
     error = {"kind": "error", "error": {"code": "LIMIT", "message": "no\nmore"}}
     store(
         "a",
@@ -29,7 +27,7 @@ def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Callable[..., Ran
     ]
 
 
-def test_types_are_chosen_by_name_or_pattern(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_types_are_chosen_by_name_or_pattern(watchbell: Watchbell, store: Store) -> None:
     store("a", Draft("turn/start", TurnStart(1)), create("schedule-1"), Draft("session/end-seed", EndSeed()))
     assert len(watchbell("log", "a", "--type", "schedule/*").out.splitlines()) == 1
     assert (
@@ -38,7 +36,7 @@ def test_types_are_chosen_by_name_or_pattern(watchbell: Callable[..., Ran], stor
     assert watchbell("log", "a", "--type", "nothing").out == ""
 
 
-def test_json_rows_are_the_events_in_ascii(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_json_rows_are_the_events_in_ascii(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "✓ 日本 😀", FUTURE), Draft("watchbell/x", {"odd": 1}, ignorable=True))
     out = watchbell("log", "a", "--json").out
     assert out.isascii()
@@ -47,14 +45,14 @@ def test_json_rows_are_the_events_in_ascii(watchbell: Callable[..., Ran], store:
     assert (second["seq"], second["type"], second["ignorable"]) == (1, "watchbell/x", True)
 
 
-def test_a_payload_of_another_shape_is_shown_as_its_json(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_payload_of_another_shape_is_shown_as_its_json(watchbell: Watchbell, store: Store) -> None:
     store("a", Draft("todo/write", {"items": ["\x1b"]}), Draft("turn/end", {"odd": True}))
     first, second = watchbell("log", "a").out.splitlines()
     assert first.endswith('{"items": ["\\u001b"]}')
     assert second.endswith('{"odd": true}')
 
 
-def test_reading_a_torn_log_changes_nothing_and_says_so(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_reading_a_torn_log_changes_nothing_and_says_so(watchbell: Watchbell, store: Store) -> None:
     path = store("a", create("schedule-1", at=FUTURE))
     assert watchbell("run", "a", "hello").code == 0
     path.write_bytes(path.read_bytes()[:-5])
@@ -66,7 +64,7 @@ def test_reading_a_torn_log_changes_nothing_and_says_so(watchbell: Callable[...,
     assert not list(path.parent.glob("torn-*"))
 
 
-def test_a_damaged_log_fails_in_one_line(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_damaged_log_fails_in_one_line(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1")).write_bytes(b"\0" * 100)
     ran = watchbell("log", "a")
     assert ran.code == 1
@@ -75,11 +73,10 @@ def test_a_damaged_log_fails_in_one_line(watchbell: Callable[..., Ran], store: S
 
 
 def test_following_shows_what_another_process_appends_and_ends_quietly(
-    store: Store, start: Callable[..., subprocess.Popen[str]], watchbell: Callable[..., Ran]
+    store: Store, start: Start, watchbell: Watchbell
 ) -> None:
     store("a", create("schedule-1", at=FUTURE))
     following = start("log", "a", "--follow", "--type", "schedule/change")
-    assert following.stdout is not None
     assert "create schedule-1" in following.stdout.readline()
     assert watchbell("run", "a", "cancel schedule-1").code == 0
     assert "delete schedule-1" in following.stdout.readline()
@@ -88,14 +85,10 @@ def test_following_shows_what_another_process_appends_and_ends_quietly(
     assert (rest, errors, following.returncode) == ("", "", 130)
 
 
-def test_following_starts_over_where_a_replaced_log_differs(
-    home: Path, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_following_starts_over_where_a_replaced_log_differs(home: Path, start: Start) -> None:
     parts = units("zstd", [log_create(1)], [log_create(2)])
     path = place(home, b"".join(parts), session_id="s")
     following = start("log", "s", "--follow")
-    assert following.stdout is not None
-    assert following.stderr is not None
     for number in (1, 2):
         assert f"create schedule-{number}" in following.stdout.readline()
     other = path.with_name("other")
@@ -106,13 +99,10 @@ def test_following_starts_over_where_a_replaced_log_differs(
         assert f"create schedule-{number}" in following.stdout.readline()
 
 
-def test_following_says_nothing_of_a_copy_that_only_goes_on(
-    home: Path, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_following_says_nothing_of_a_copy_that_only_goes_on(home: Path, start: Start) -> None:
     parts = units("zstd", [log_create(1)], [log_create(2)])
     path = place(home, b"".join(parts[:2]), session_id="s")
     following = start("log", "s", "--follow")
-    assert following.stdout is not None
     assert "create schedule-1" in following.stdout.readline()
     other = path.with_name("other")
     other.write_bytes(b"".join(parts))
@@ -123,13 +113,10 @@ def test_following_says_nothing_of_a_copy_that_only_goes_on(
 
 
 def test_a_log_is_read_while_another_process_has_it_open(
-    home: Path, start: Callable[..., subprocess.Popen[str]], watchbell: Callable[..., Ran]
+    home: Path, start: Start, watchbell: Watchbell
 ) -> None:
     chat = start("chat", "a")
-    assert chat.stdin is not None
-    assert chat.stdout is not None
-    chat.stdin.write("remind me in 5 hours to stretch\n")
-    chat.stdin.flush()
+    chat.say("remind me in 5 hours to stretch")
     assert "schedule_create" in chat.stdout.readline()
     assert "create schedule-1" in watchbell("log", "a", "--type", "schedule/*").out
     ran = watchbell("run", "a", "hello")

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every
+from tests.cli.conftest import FUTURE, PAST, Store, Watchbell, create, create_every
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message as LogMessage
 from watchbell.log.messages import TextBlock
@@ -41,7 +40,7 @@ def turn(number: int, message: LogMessage) -> list[Draft]:
 
 
 def test_a_receipt_says_what_was_delivered_when_and_what_became_of_it(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store(
         "a",
@@ -62,7 +61,7 @@ def test_a_receipt_says_what_was_delivered_when_and_what_became_of_it(
     ]
 
 
-def test_json_has_all_of_it(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_json_has_all_of_it(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "é" * 1000), *delivered())
     assert json.loads(watchbell("receipts", "a", "--json").out) == [
         {
@@ -79,13 +78,13 @@ def test_json_has_all_of_it(watchbell: Callable[..., Ran], store: Store) -> None
     ]
 
 
-def test_nothing_delivered_is_said(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_nothing_delivered_is_said(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", at=FUTURE))
     assert watchbell("receipts", "a") == (0, "No reminder was delivered.\n", "")
     assert watchbell("receipts", "a", "--json").out == "[]\n"
 
 
-def test_what_a_fork_has_from_its_parent_is_marked(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_what_a_fork_has_from_its_parent_is_marked(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1"), *delivered(), seed_length=3)
     (row,) = json.loads(watchbell("receipts", "a", "--json").out)
     assert row["inherited"] is True
@@ -93,7 +92,7 @@ def test_what_a_fork_has_from_its_parent_is_marked(watchbell: Callable[..., Ran]
 
 
 def test_a_history_that_is_invalid_is_told_of_and_what_can_be_vouched_for_is_shown(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store("a", create("schedule-1", "stretch"), *delivered(), create("schedule-1"))
     ran = watchbell("receipts", "a")
@@ -103,18 +102,14 @@ def test_a_history_that_is_invalid_is_told_of_and_what_can_be_vouched_for_is_sho
 
 
 @pytest.mark.parametrize("data", [[], "x", {}])
-def test_a_malformed_event_is_damage_with_its_file(
-    watchbell: Callable[..., Ran], store: Store, data: object
-) -> None:
+def test_a_malformed_event_is_damage_with_its_file(watchbell: Watchbell, store: Store, data: object) -> None:
     path = store("a", create("schedule-1", "stretch"), *delivered(), Draft("turn/start", data))
     ran = watchbell("receipts", "a")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == f"watchbell: {path} is damaged: event 3 (turn/start) is malformed\n"
 
 
-def test_a_session_that_is_not_there_is_named_with_similar_ones(
-    watchbell: Callable[..., Ran], store: Store
-) -> None:
+def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Watchbell, store: Store) -> None:
     store("standup", create("schedule-1"))
     ran = watchbell("receipts", "standpu")
     assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")

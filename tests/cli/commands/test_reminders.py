@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every
+from tests.cli.conftest import FUTURE, PAST, Store, Watchbell, create, create_every
 
 
 def test_reminders_of_all_sessions_stand_in_the_order_of_their_instants(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store("a", create("schedule-1", at=FUTURE), create("schedule-2", at="2027-01-15T16:00:00.000Z"))
     store("b", create_every("schedule-1", 600, at=PAST))
@@ -23,7 +22,7 @@ def test_reminders_of_all_sessions_stand_in_the_order_of_their_instants(
 
 
 def test_a_time_is_told_in_the_given_zone_with_its_offset_and_as_utc(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
     out = watchbell("reminders", "--time-zone", "asia/kolkata").out
@@ -31,7 +30,7 @@ def test_a_time_is_told_in_the_given_zone_with_its_offset_and_as_utc(
 
 
 def test_the_computers_zone_is_the_default(
-    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))
     monkeypatch.setenv("TZ", "America/Vancouver")
@@ -39,38 +38,23 @@ def test_the_computers_zone_is_the_default(
     assert "2027-01-15 09:00:00 -07:00 America/Vancouver" in watchbell("reminders").out
 
 
-def test_an_unknown_zone_is_wrong_usage(watchbell: Callable[..., Ran]) -> None:
+def test_an_unknown_zone_is_wrong_usage(watchbell: Watchbell) -> None:
     ran = watchbell("reminders", "--time-zone", "Nowhere")
     assert ran.code == 2
     assert "--time-zone" in ran.err
 
 
-def test_nothing_pending_is_said(watchbell: Callable[..., Ran]) -> None:
+def test_nothing_pending_is_said(watchbell: Watchbell) -> None:
     assert watchbell("reminders") == (0, "No reminders pending.\n", "")
 
 
-def test_a_session_that_is_not_there_is_named_with_similar_ones(
-    watchbell: Callable[..., Ran], store: Store
-) -> None:
+def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Watchbell, store: Store) -> None:
     store("standup", create("schedule-1"))
     ran = watchbell("reminders", "standpu")
     assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")
 
 
-def test_a_log_that_cannot_be_read_fails_the_command_and_hides_no_other(
-    watchbell: Callable[..., Ran], store: Store
-) -> None:
-    store("sound", create("schedule-1", "drink water"))
-    store("broken", create("schedule-1")).write_bytes(b"\0" * 100)
-    store("odd", create("schedule-1"), create("schedule-1"))
-    ran = watchbell("reminders")
-    assert ran.code == 1
-    assert "drink water" in ran.out
-    assert "session 'broken'" in ran.err
-    assert "session 'odd': the schedule history is invalid" in ran.err
-
-
-def test_a_prompt_is_shown_safely_and_not_at_any_length(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_prompt_is_shown_safely_and_not_at_any_length(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "[red]\x1b[2J\n" + "x" * 1000))
     out = watchbell("reminders").out
     assert "[red]\\x1b[2J\\nxxx" in out

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FUTURE, PAST, Ran, Store, create, create_every, read_events
+from tests.cli.conftest import FUTURE, PAST, Store, Watchbell, create, create_every, read_events
 from watchbell.cli import program as compose
 from watchbell.errors import ModelError
 from watchbell.log.messages import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
@@ -36,7 +36,7 @@ class Fails(OfflineModel):
         raise ModelError("the line\nis dead", code="DEAD")
 
 
-def test_one_turn_prints_the_answer_and_what_stays_pending(watchbell: Callable[..., Ran]) -> None:
+def test_one_turn_prints_the_answer_and_what_stays_pending(watchbell: Watchbell) -> None:
     ran = watchbell("run", "a", "remind me in 10 minutes to stretch", "--time-zone", "Asia/Kolkata")
     assert (ran.code, ran.err) == (0, "")
     tool, answer, pending = ran.out.splitlines()
@@ -50,7 +50,7 @@ def test_one_turn_prints_the_answer_and_what_stays_pending(watchbell: Callable[.
 
 
 def test_the_message_says_which_zone_its_sender_is_in(
-    watchbell: Callable[..., Ran], home: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     assert watchbell("run", "a", "hello").code == 0
@@ -67,7 +67,7 @@ def test_the_message_says_which_zone_its_sender_is_in(
 
 
 def test_overdue_reminders_of_a_resumed_session_come_first_and_once(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store(
         "a", create("schedule-1", "stretch", PAST), create("schedule-2", "drink", "2021-01-01T00:00:00.000Z")
@@ -82,7 +82,7 @@ def test_overdue_reminders_of_a_resumed_session_come_first_and_once(
     assert "[reminder]" not in watchbell("run", "a", "list").out
 
 
-def test_waiting_ends_when_no_one_shot_is_left(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_waiting_ends_when_no_one_shot_is_left(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "stretch"), create_every("schedule-2", 300))
     ran = watchbell("run", "a", "hello", "--wait")
     assert ran.code == 0
@@ -91,7 +91,7 @@ def test_waiting_ends_when_no_one_shot_is_left(watchbell: Callable[..., Ran], st
 
 
 def test_json_has_the_answer_what_was_delivered_and_what_is_pending(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store("a", create("schedule-1"), create("schedule-2", "✓", FUTURE))
     out = watchbell("run", "a", "cancel schedule-7", "--json").out
@@ -104,7 +104,7 @@ def test_json_has_the_answer_what_was_delivered_and_what_is_pending(
 
 
 def test_a_failed_turn_fails_the_command_and_says_why(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compose, "build_model", lambda _: Fails())
     ran = watchbell("run", "a", "hello")
@@ -113,7 +113,7 @@ def test_a_failed_turn_fails_the_command_and_says_why(
 
 
 def test_an_answer_reaches_the_terminal_as_text_alone(
-    watchbell: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says = Says("one\n\x1b]0;title\x07[red]two[/red]\u202e")
     monkeypatch.setattr(compose, "build_model", lambda _: says)
@@ -122,7 +122,7 @@ def test_an_answer_reaches_the_terminal_as_text_alone(
 
 
 def test_an_invalid_schedule_history_is_told_and_the_conversation_goes_on(
-    watchbell: Callable[..., Ran], store: Store
+    watchbell: Watchbell, store: Store
 ) -> None:
     store("a", create("schedule-1"), create("schedule-1"))
     ran = watchbell("run", "a", "hello")
@@ -140,15 +140,13 @@ def test_an_invalid_schedule_history_is_told_and_the_conversation_goes_on(
         ("a", "hello", "--base-url", "http://localhost/v1"),
     ],
 )
-def test_wrong_usage_makes_no_session(
-    watchbell: Callable[..., Ran], home: Path, arguments: tuple[str, ...]
-) -> None:
+def test_wrong_usage_makes_no_session(watchbell: Watchbell, home: Path, arguments: tuple[str, ...]) -> None:
     assert watchbell("run", *arguments).code == 2
     assert not (home / "sessions").exists()
 
 
 def test_what_a_run_left_pending_is_said_and_delivered_once_when_the_session_is_opened_late(
-    watchbell: Callable[..., Ran], store: Store, home: Path
+    watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     first = watchbell("run", "a", "remind me in 10 minutes to stretch").out.splitlines()[-1]
     assert first.startswith("1 reminder pending")
@@ -159,7 +157,7 @@ def test_what_a_run_left_pending_is_said_and_delivered_once_when_the_session_is_
     assert json.loads(watchbell("run", "b", "hello", "--json").out)["delivered"] == []
 
 
-def test_a_run_that_waits_stays_until_the_reminder_was_answered(watchbell: Callable[..., Ran]) -> None:
+def test_a_run_that_waits_stays_until_the_reminder_was_answered(watchbell: Watchbell) -> None:
     lines = watchbell("run", "a", "remind me in 1 second to stretch", "--wait").out.splitlines()
     assert [line for line in lines if line.startswith("[reminder] schedule-1")]
     assert lines[-1] == "No reminders pending."

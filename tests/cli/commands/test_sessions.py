@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import FUTURE, Ran, Store, create
+from tests.cli.conftest import FUTURE, Store, Watchbell, create
 from watchbell.log.event import Draft
 
 
 def test_a_home_that_is_not_there_has_no_sessions_and_is_not_made(
-    watchbell: Callable[..., Ran], tmp_path: Path
+    watchbell: Watchbell, tmp_path: Path
 ) -> None:
     ran = watchbell("sessions", "--home", str(tmp_path / "none"))
     assert (ran.code, ran.err) == (0, "")
@@ -18,9 +17,7 @@ def test_a_home_that_is_not_there_has_no_sessions_and_is_not_made(
     assert not (tmp_path / "none").exists()
 
 
-def test_each_session_is_told_with_its_events_and_reminders(
-    watchbell: Callable[..., Ran], store: Store
-) -> None:
+def test_each_session_is_told_with_its_events_and_reminders(watchbell: Watchbell, store: Store) -> None:
     store("early", create("schedule-1"), create("schedule-2", at=FUTURE), cwd="/srv/x")
     store("wide 日本", create("schedule-1", at=FUTURE), create("b", at=FUTURE), create("c", at=FUTURE))
     ran = watchbell("sessions")
@@ -35,27 +32,14 @@ def test_each_session_is_told_with_its_events_and_reminders(
     assert (second["id"], second["cwd"]) == ("wide 日本", None)
 
 
-def test_a_damaged_log_is_named_among_the_others(watchbell: Callable[..., Ran], store: Store) -> None:
-    store("sound", create("schedule-1"))
-    path = store("broken", create("schedule-1"))
-    path.write_bytes(b"\0" * 100)
-    before = path.stat()
-    ran = watchbell("sessions")
-    assert ran.code == 1
-    assert "damaged" in ran.out
-    assert "sound" in ran.out
-    after = path.stat()
-    assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
-
-
-def test_an_invalid_schedule_history_is_told(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_an_invalid_schedule_history_is_told(watchbell: Watchbell, store: Store) -> None:
     store("odd", create("schedule-1"), create("schedule-1"))
     assert "invalid" in watchbell("sessions").out
     assert watchbell("sessions").code == 1
     assert "used again" in json.loads(watchbell("sessions", "--json").out)[0]["failure"]
 
 
-def test_hostile_names_do_nothing_to_the_terminal(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_hostile_names_do_nothing_to_the_terminal(watchbell: Watchbell, store: Store) -> None:
     store("\x1b]0;x\x07[red]", Draft("turn/start", {"turn": 1}))
     out = watchbell("sessions").out
     assert "\x1b" not in out

@@ -4,12 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, Store, create
+from tests.cli.conftest import Ran, Store, Watchbell, create
 from tests.logs import BOTH, picture, place, units
 from watchbell.log.event import Draft
 from watchbell.storage.jsonl.layout import Compression
@@ -21,16 +21,14 @@ def turns(*numbers: int) -> list[Draft]:
     return [Draft("turn/start", {"turn": number}) for number in numbers]
 
 
-def test_a_home_that_is_not_there_has_no_logs_and_is_not_made(
-    watchbell: Callable[..., Ran], home: Path
-) -> None:
+def test_a_home_that_is_not_there_has_no_logs_and_is_not_made(watchbell: Watchbell, home: Path) -> None:
     home.rmdir()
     assert watchbell("verify") == Ran(0, f"No logs in {home}.\n", "")
     assert watchbell("verify", "--json").out == "[]\n"
     assert not home.exists()
 
 
-def test_a_path_that_is_not_there_fails(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_path_that_is_not_there_fails(watchbell: Watchbell, store: Store) -> None:
     log = store("a", *SOUND)
     ran = watchbell("verify", str(log), "/no/such/path")
     assert ran.code == 1
@@ -39,7 +37,7 @@ def test_a_path_that_is_not_there_fails(watchbell: Callable[..., Ran], store: St
 
 
 def test_each_log_gets_one_line_and_a_damaged_one_fails_the_command(
-    watchbell: Callable[..., Ran], store: Store, home: Path
+    watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     store("a", *SOUND)
     store("b", *turns(1))
@@ -69,7 +67,7 @@ def test_each_log_gets_one_line_and_a_damaged_one_fails_the_command(
     assert picture(home) == before
 
 
-def test_what_a_crash_leaves_is_no_damage(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_what_a_crash_leaves_is_no_damage(watchbell: Watchbell, store: Store) -> None:
     store("a", *turns(1))
     torn = store("b", *turns(1))
     torn.write_bytes(torn.read_bytes() + b"\x28")
@@ -79,7 +77,7 @@ def test_what_a_crash_leaves_is_no_damage(watchbell: Callable[..., Ran], store: 
     assert ", turn 1 is open)" in ran.out
 
 
-def test_json_has_all_that_there_is_to_say(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_json_has_all_that_there_is_to_say(watchbell: Watchbell, store: Store) -> None:
     log = store("a", *turns(1))
     size = log.stat().st_size
     log.write_bytes(log.read_bytes() + b"\x28\xb5")
@@ -106,7 +104,7 @@ def test_json_has_all_that_there_is_to_say(watchbell: Callable[..., Ran], store:
 
 
 def test_every_level_of_the_layout_can_be_named(
-    watchbell: Callable[..., Ran], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = store("a", *SOUND)
     for path in (log, *log.parents[:4]):
@@ -118,7 +116,7 @@ def test_every_level_of_the_layout_can_be_named(
     assert watchbell("verify", str(log), str(home), str(log)).out.count("\n") == 1
 
 
-def test_a_copied_or_moved_log_has_the_wrong_identity(watchbell: Callable[..., Ran], store: Store) -> None:
+def test_a_copied_or_moved_log_has_the_wrong_identity(watchbell: Watchbell, store: Store) -> None:
     log = store("a", *SOUND)
     shutil.copytree(log.parent, log.parents[1] / "b")
     shutil.copy(log, log.parents[1] / log.name)
@@ -127,9 +125,7 @@ def test_a_copied_or_moved_log_has_the_wrong_identity(watchbell: Callable[..., R
     assert ran.out.count("wrong identity: it is session 'a'") == 2
 
 
-def test_a_session_that_is_there_twice_is_named_twice(
-    watchbell: Callable[..., Ran], store: Store, home: Path
-) -> None:
+def test_a_session_that_is_there_twice_is_named_twice(watchbell: Watchbell, store: Store, home: Path) -> None:
     store("a", *SOUND)
     place(home, b"".join(units("none", SOUND)), "none", "s")
     place(home, b"".join(units("zstd", SOUND)), "zstd", "s")
@@ -153,7 +149,7 @@ def test_a_session_that_is_there_twice_is_named_twice(
     ],
 )
 def test_a_log_that_needs_another_program_is_not_sound(
-    watchbell: Callable[..., Ran], home: Path, line: bytes, told: str
+    watchbell: Watchbell, home: Path, line: bytes, told: str
 ) -> None:
     place(home, line, "none")
     ran = watchbell("verify")
@@ -162,7 +158,7 @@ def test_a_log_that_needs_another_program_is_not_sound(
 
 
 def test_a_log_that_cannot_be_read_is_told(
-    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", *SOUND)
 
@@ -176,7 +172,7 @@ def test_a_log_that_cannot_be_read_is_told(
 
 
 def test_a_directory_that_cannot_be_read_is_told_and_hides_no_other(
-    watchbell: Callable[..., Ran], store: Store, monkeypatch: pytest.MonkeyPatch
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sound = store("a", *SOUND)
     closed = store("b", *SOUND, cwd="/x").parents[1]
@@ -206,7 +202,7 @@ def test_a_directory_that_cannot_be_read_is_told_and_hides_no_other(
 
 @pytest.mark.parametrize("compression", BOTH)
 def test_a_log_that_is_open_elsewhere_is_checked_all_the_same(
-    watchbell: Callable[..., Ran], home: Path, compression: Compression
+    watchbell: Watchbell, home: Path, compression: Compression
 ) -> None:
     log = place(home, b"".join(units(compression, SOUND)), compression)
     hold = (
@@ -216,12 +212,11 @@ def test_a_log_that_is_open_elsewhere_is_checked_all_the_same(
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout is not None
         holder.stdout.readline()
         assert watchbell("verify").out.endswith("sound, 1 events\n")
         holder.kill()
 
 
-def test_hostile_names_do_nothing_to_the_terminal(watchbell: Callable[..., Ran], home: Path) -> None:
+def test_hostile_names_do_nothing_to_the_terminal(watchbell: Watchbell, home: Path) -> None:
     place(home, b"".join(units("none", [Draft("x\x1b[31m", 1)])), "none")
     assert "\x1b" not in watchbell("verify").out

@@ -3,47 +3,38 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FUTURE, Store, create, read_events
+from tests.cli.conftest import FUTURE, Start, Store, create, read_events
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_signal_ends_a_waiting_run_with_everything_stored(
-    home: Path, start: Callable[..., subprocess.Popen[str]], number: int, code: int
+    home: Path, start: Start, number: int, code: int
 ) -> None:
     running = start("run", "a", "remind me in 5 hours to stretch", "--wait")
-    assert running.stdout is not None
-    while not running.stdout.readline().startswith("Waiting"):
-        pass
+    running.until("Waiting")
     running.send_signal(number)
     out, err = running.communicate(timeout=20)
     assert (out, err, running.returncode) == ("", "", code)
     assert read_events(home, "a")[-1].type == "turn/end"
 
 
-def test_a_signal_ends_a_chat_that_reads_lines(
-    store: Store, start: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_signal_ends_a_chat_that_reads_lines(store: Store, start: Start) -> None:
     store("a", create("schedule-1"), create("schedule-2", at=FUTURE))
     running = start("chat", "a")
-    assert running.stdout is not None
     assert running.stdout.readline().startswith("[reminder]")
     running.send_signal(signal.SIGTERM)
     assert running.wait(timeout=20) == 143
 
 
-def test_a_hang_up_that_is_ignored_stays_ignored(start: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_hang_up_that_is_ignored_stays_ignored(start: Start) -> None:
     running = start("chat", "a", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    assert running.stdin is not None
-    assert running.stdout is not None
-    running.stdin.write("hello\n")
-    running.stdin.flush()
+    running.say("hello")
     assert running.stdout.readline()
     running.send_signal(signal.SIGHUP)
     out, _ = running.communicate("list\n", timeout=20)
@@ -71,7 +62,6 @@ sys.exit(signals.run_stoppable(work()))
 
 def test_a_second_signal_ends_the_program_at_once_though_it_is_still_closing() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK, "60"], stdout=subprocess.PIPE, text=True) as stuck:
-        assert stuck.stdout is not None
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.stdout.readline() == "closing\n"
@@ -81,7 +71,6 @@ def test_a_second_signal_ends_the_program_at_once_though_it_is_still_closing() -
 
 def test_closing_that_takes_too_long_is_given_up() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK, "0.01"], stdout=subprocess.PIPE, text=True) as stuck:
-        assert stuck.stdout is not None
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.wait(timeout=20) == 130
@@ -90,12 +79,10 @@ def test_closing_that_takes_too_long_is_given_up() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("moment", ["[tool]", "[reminder]"])
 def test_a_signal_after_an_append_or_during_a_delivery_leaves_a_clean_log(
-    home: Path, start: Callable[..., subprocess.Popen[str]], moment: str, number: int
+    home: Path, start: Start, moment: str, number: int
 ) -> None:
     running = start("run", "a", "remind me in 1 second to stretch", "--wait")
-    assert running.stdout is not None
-    while not running.stdout.readline().startswith(moment):
-        pass
+    running.until(moment)
     running.send_signal(number)
     running.communicate(timeout=20)
     assert running.returncode in (128 + number, 0)

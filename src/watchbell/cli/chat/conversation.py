@@ -262,7 +262,7 @@ def history(log: EventLog, zone: tzinfo | None, last: int) -> tuple[list[Piece],
 
 
 def find_dues(message: Message) -> Sequence[DueReminder] | None:
-    """Return the reminders that a message presents, as far as it can be read; None for any other message."""
+    """Return the reminders that a message presents; None when Schedule did not write it."""
     origin = message.origin
     if not isinstance(origin, PluginSource) or origin.plugin != PLUGIN_NAME:
         return None

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +33,7 @@ from watchbell.schedule.transactions import Transactions
 from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
 from watchbell.storage.base import SessionPersistence
-from watchbell.tools.definition import AbortSignal, ToolExecution
+from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 from watchbell.tools.registry import ToolRegistry
 from watchbell.zones import ZoneTable
 
@@ -84,11 +85,15 @@ async def call_tool(
         except CorruptLogError as error:
             _logger.error("%s", error)
             return render_answer(Failure("corrupt_schedule_log", _DAMAGED))
-        registry = ToolRegistry()
         transactions = Transactions(session, sessions, clock, limits)
-        registry.register_all(schedule_tools(transactions, zones, limits), ctx)
-        execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
-        return (await registry.execute(tool, text, execution)).value
+        return await _execute(ctx, schedule_tools(transactions, zones, limits), tool, text)
+
+
+async def _execute(ctx: Context, tools: Sequence[Tool], tool: str, text: str) -> Any:
+    registry = ToolRegistry()
+    registry.register_all(tools, ctx)
+    execution = ToolExecution(agent=None, call_id="call", signal=AbortSignal())
+    return (await registry.execute(tool, text, execution)).value
 
 
 async def _open_for_work(sessions: Sessions, session_id: str, *, create: bool, cwd: str | None) -> Session:

@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from watchbell.cli import options
@@ -59,14 +58,6 @@ _JQ = """jq -r 'select(.type == "schedule/change")'"""
 
 class _BrokenPromiseError(WatchbellError):
     """Something did not happen as the demo says that it does."""
-
-
-class _Delivery(msgspec.Struct):
-    """What a log holds of one reminder: the seqs of its events."""
-
-    dispatches: list[int]
-    messages: list[int]
-    answers: list[int]
 
 
 @guarded
@@ -142,8 +133,8 @@ class _Demo:
         finally:
             with suppress(ProcessLookupError):
                 host.kill()
-        delivery = _find_delivery((await self._read()).events, "schedule-2")
-        _require(bool(delivery.dispatches) and not delivery.answers, "the kill missed the middle")
+        found = _follow_reminder((await self._read()).events, "schedule-2")
+        _require("dispatch" in found and "answer" not in found, "the kill missed the middle")
         self._say("The log on disk has the reminder's dispatch and its message, but no answer.")
 
     async def _show_resume(self) -> None:
@@ -179,7 +170,7 @@ class _Demo:
             for piece in conversation.read(events.span(count)):
                 self._show(piece)
             count = len(events)
-            if _find_delivery(events, "schedule-2").messages:
+            if "message" in _follow_reminder(events, "schedule-2"):
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -189,12 +180,8 @@ class _Demo:
 
     async def _check(self, schedule_id: str) -> None:
         """Count in the log on disk: one dispatch, then one message, then one answer."""
-        found = _find_delivery((await self._read()).events, schedule_id)
-        counts = (len(found.dispatches), len(found.messages), len(found.answers))
-        _require(
-            counts == (1, 1, 1), f"{schedule_id}: dispatches, messages, answers were {counts}, not 1 each"
-        )
-        _require(found.dispatches < found.messages < found.answers, f"{schedule_id}: not in order")
+        found = _follow_reminder((await self._read()).events, schedule_id)
+        _require(found == ["dispatch", "message", "answer"], f"{schedule_id}: the log has {found}")
         self._say(f"Counted on disk: {schedule_id} has 1 dispatch, 1 message and 1 answer.")
 
     async def _choose_id(self) -> str:
@@ -212,27 +199,26 @@ class _Demo:
         sys.stdout.flush()
 
 
-def _find_delivery(events: EventLog, schedule_id: str) -> _Delivery:
-    """Return the dispatches, messages and answers of a one-shot reminder."""
-    found = _Delivery([], [], [])
+def _follow_reminder(events: EventLog, schedule_id: str) -> list[str]:
+    """Return what a log holds of a one-shot reminder, in order: each dispatch, message and answer."""
+    found: list[str] = []
     is_opened = False
     for event in events.select(_TYPES):
         match event.type:
             case "schedule/change":
                 change = decode_change(event.raw)
-                found.dispatches += (
-                    [event.seq] if isinstance(change, Dispatch) and change.id == schedule_id else []
-                )
+                if isinstance(change, Dispatch) and change.id == schedule_id:
+                    found.append("dispatch")
             case "user/message":
                 message = surface_message(event)
                 if (dues := find_dues(message)) is not None:
                     is_opened = [due.schedule_id for due in dues] == [schedule_id]
-                    found.messages += [event.seq] if is_opened else []
+                    found += ["message"] if is_opened else []
                 elif message.is_from_person:
                     is_opened = False
             case _:
                 if is_opened and surface_message(event).text:
-                    found.answers.append(event.seq)
+                    found.append("answer")
     return found
 
 

@@ -62,8 +62,20 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
     Yields:
         A function that says what goes on from here.
     """
-    sign = _Sign(text)
-    timer = threading.Timer(PATIENCE_SECONDS, sign.show)
+    shown: Status | None = None
+
+    def tell(now: str) -> None:
+        nonlocal text
+        text = now
+        if shown is not None:
+            shown.update(Text(escape(now)))
+
+    def show() -> None:
+        nonlocal shown
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            shown = _begin(escape(text))
+
+    timer = threading.Timer(PATIENCE_SECONDS, show)
     timer.daemon = True
     if sys.stderr.isatty():
         timer.start()
@@ -73,4 +85,18 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        sign.end()
+        if shown is not None:
+            with contextlib.suppress(OSError):
+                shown.stop()
+
+
+def _begin(text: str) -> Status | None:
+    if is_dumb():  # and a screen reader would read each step aloud
+        sys.stderr.write(f"{text} ...\n")
+        sys.stderr.flush()
+        return None
+    from rich.status import Status  # slow to import, and seldom needed
+
+    status = Status(Text(text), console=make_console(stderr=True), spinner="line")
+    status.start()
+    return status

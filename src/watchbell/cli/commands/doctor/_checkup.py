@@ -15,8 +15,7 @@ import typer
 
 from watchbell.cli.options import find_settings
 from watchbell.errors import SettingsError, ZoneDataError
-from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, Settings, build_model, expand_user
-from watchbell.host.settings_file import read_config
+from watchbell.host.settings import CONFIG_NAME, DEFAULT_HOME, Settings, build_model, expand_user, read_config
 from watchbell.storage.jsonl.layout import LOG_NAMES, find_logs_below, sessions_root
 from watchbell.storage.jsonl.survey import file_mode, find_strays
 from watchbell.zones import ZoneTable
