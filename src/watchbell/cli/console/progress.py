@@ -80,7 +80,7 @@ def progress(text: str) -> Generator[Callable[[str], None]]:
     if sys.stderr.isatty():
         timer.start()
     try:
-        yield sign.tell
+        yield tell
     finally:
         timer.cancel()
         if timer.ident is not None:
