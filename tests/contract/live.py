@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
-import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from tests.contract.world import SESSION
-from tests.program import Program, ask, quiet, reminders, run, store
+from tests.program import Program, ask, quiet, reminders, run, simulated, store
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.agent.registry import AgentRegistry
@@ -132,8 +132,9 @@ class Live:
         await quiet(self.agent)
 
 
-def live(
-    body: Callable[[Live], Awaitable[T]],
+@contextlib.asynccontextmanager
+async def open_live(
+    clock: SimulatedClock,
     script: Script = (),
     *,
     log: Sequence[Draft | dict[str, Any]] = (),
@@ -141,50 +142,59 @@ def live(
     tools: Sequence[Tool] = (),
     plugins: Sequence[Plugin] = (),
     with_schedule: bool = True,
-    logs_errors: bool = False,
     after: float = 0,
-) -> T:
-    """Run `body` on a live session in simulated time; nothing may spin, be left running or fail unheard.
+) -> AsyncIterator[Live]:
+    """Open the session in a program of its own.
 
     Args:
-        body: What to do.
+        clock: The clock, which reads T0.
         script: What the model answers.
         log: What the session holds already; payloads alone are changes of Schedule.
         seed_length: How much of that is a parent's.
         tools: Tools of the host.
         plugins: Plugins besides Schedule.
         with_schedule: Whether Schedule is loaded.
-        logs_errors: Whether the program logs an error in it; it has to, or must not.
-        after: Seconds by which the clock is past T0.
+        after: Seconds that pass before the session is opened.
     """
-
     disk = MemoryDisk()
     if log:
         drafts = [entry if isinstance(entry, Draft) else Draft("schedule/change", entry) for entry in log]
         store(disk, *drafts, seed_length=seed_length)
+    clock.step(after)
+    loaded = [schedule.plugin(), *plugins] if with_schedule else plugins
+    async with Program(clock, script, disk=disk, plugins=loaded, tools=tools) as program:
+        yield Live(clock, program, await program.host.agents.open(SESSION))
+
+
+def live(body: Callable[[Live], Awaitable[T]], *, logs_errors: bool = False, **options: Any) -> T:
+    """Run `body` on a live session that `open_live` opens; nothing may spin, be left running or fail unheard.
+
+    Args:
+        body: What to do.
+        logs_errors: Whether the program logs an error in it; it has to, or must not.
+        **options: What `open_live` takes.
+    """
 
     async def main(clock: SimulatedClock) -> T:
-        clock.step(after)
-        loaded = [schedule.plugin(), *plugins] if with_schedule else plugins
-        async with Program(clock, script, disk=disk, plugins=loaded, tools=tools) as program:
-            return await body(Live(clock, program, await program.host.agents.open(SESSION)))
+        async with open_live(clock, **options) as at:
+            return await body(at)
 
     return run(main, logs_errors=logs_errors)
 
 
-def living(test: Callable[..., Awaitable[None]] | None = None, **options: Any) -> Any:
-    """Have `live` run an async test, whose first parameter is the live session, with these options."""
+def living(
+    test: Callable[..., Awaitable[None]] | None = None, *, logs_errors: bool = False, **options: Any
+) -> Any:
+    """Make an async test, whose first parameter is the live session, one that runs as `live` runs it."""
     if test is None:
-        return functools.partial(living, **options)
+        return functools.partial(living, logs_errors=logs_errors, **options)
 
     @functools.wraps(test)
-    def run_test(**given: Any) -> None:
-        live(lambda at: test(at, **given), **options)
+    async def main(clock: SimulatedClock, **given: Any) -> None:
+        async with open_live(clock, **options) as at:
+            await test(at, **given)
 
-    signature = inspect.signature(test)
-    others = list(signature.parameters.values())[1:]  # what pytest has to give
-    run_test.__signature__ = signature.replace(parameters=others)  # pyright: ignore[reportAttributeAccessIssue]
-    return run_test
+    return simulated(main, logs_errors=logs_errors)
 
 
 def refuse_dispatches(agent: Agent, times: int) -> list[Draft]:

@@ -74,7 +74,7 @@ def test_mod_16_and_log_05_broken_arguments_get_one_result_and_no_more(text: str
         assert data(at.events, "schedule/change") == []
         return at.program.model.requests
 
-    requests = live(body, [call("schedule_create", text), "I will try again.", "well"])
+    requests = live(body, script=[call("schedule_create", text), "I will try again.", "well"])
     assert len(requests) == 3
     for request in requests[1:]:  # what later requests tell of that call is well-formed
         wire = wire_messages(None, request.messages)

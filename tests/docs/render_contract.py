@@ -55,6 +55,12 @@ def section_files() -> list[Path]:
     return listed
 
 
+def tests_of(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the tests of a file, in their order."""
+    functions = (node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [function for function in functions if function.name.startswith("test_")]
+
+
 def render() -> str:
     """The page."""
     return "\n".join([INTRO, *(line for path in section_files() for line in _section(path))])
@@ -67,14 +73,9 @@ def _section(path: Path) -> Iterator[str]:
     yield f"## {title.rstrip('.')}\n"
     if under.strip():
         yield f"{under.strip()}\n"
-    tests = [
-        node
-        for node in module.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-    ]
     lines = source.splitlines()
     read = 0
-    for test in tests:
+    for test in tests_of(module):
         parts = [match[1] for line in lines[read : test.lineno] if (match := _PART.match(line))]
         if parts:
             yield f"### {parts[-1][0].upper()}{parts[-1][1:]}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import signal
@@ -136,16 +137,25 @@ def test_the_keeper_tells_the_reminders_of_the_sessions_that_it_keeps() -> None:
     assert "stretch" in told[0][1]
 
 
+@contextlib.contextmanager
+def keeper_of(home: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the keeper of session `standup`; it does not outlive the test."""
+    command = [sys.executable, str(EXAMPLES / "keeper.py"), "standup"]
+    environment = os.environ | {"WATCHBELL_HOME": str(home), "PYTHONUNBUFFERED": "1"} | settings
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as keeper:
+        try:
+            yield keeper
+        finally:
+            keeper.kill()
+
+
 def test_the_keeper_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
-    keeper = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "keeper.py"), "standup"],
-        env=os.environ | {"WATCHBELL_HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert keeper.stdout is not None
-    assert "standup" in keeper.stdout.readline()
-    keeper.send_signal(signal.SIGTERM)
-    rest, _ = keeper.communicate(timeout=60)
+    with keeper_of(tmp_path) as keeper:
+        assert keeper.stdout is not None
+        assert "standup" in keeper.stdout.readline()
+        keeper.send_signal(signal.SIGTERM)
+        rest, _ = keeper.communicate(timeout=60)
     assert (keeper.returncode, rest) == (0, "")
 
 
@@ -159,16 +169,12 @@ def test_the_keeper_has_the_settings_of_the_command(tmp_path: Path) -> None:
             await agent.when_idle()
 
     asyncio.run(remind())
-    settings = {"WATCHBELL_HOME": str(tmp_path), "TZ": "Asia/Tokyo", "WATCHBELL_SYSTEM": "Be brief."}
-    keeper = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "keeper.py"), "standup"],
-        env=os.environ | settings | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert keeper.stdout is not None
-    assert "keeping" in keeper.stdout.readline()
-    assert "Reminder" in keeper.stdout.readline()
-    keeper.send_signal(signal.SIGTERM)
-    keeper.communicate(timeout=60)
+    with keeper_of(tmp_path, TZ="Asia/Tokyo", WATCHBELL_SYSTEM="Be brief.") as keeper:
+        assert keeper.stdout is not None
+        assert "keeping" in keeper.stdout.readline()
+        assert "Reminder" in keeper.stdout.readline()
+        keeper.send_signal(signal.SIGTERM)
+        keeper.communicate(timeout=60)
     stored = asyncio.run(JsonlStorage(tmp_path).read("standup"))
     assert "Asia/Tokyo" in str([event.data for event in stored.events])
 

@@ -309,7 +309,7 @@ def test_whenever_an_agent_is_disposed_of_the_next_one_makes_it_good(await_point
         last = at.program.model.requests[-1].messages
         assert any(message.text.startswith("[SCHEDULE REMINDER]") for message in last)
 
-    live(body, [hang()] if await_point == "model" else [])
+    live(body, script=[hang()] if await_point == "model" else [])
 
 
 @living

@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import Program, cut, data, inbox, operations, quiet, run, store, types
+from tests.program import Program, cut, data, inbox, operations, quiet, simulated, store, types
 from watchbell import schedule
 from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.agent.inbox import Inbox
@@ -67,28 +67,25 @@ def test_the_messages_id_is_a_digest_of_that_list() -> None:
 
 
 @pytest.mark.parametrize("tail", [1, 2])
-def test_recovery_looks_for_the_key(tail: int) -> None:
+@simulated
+async def test_recovery_looks_for_the_key(clock: SimulatedClock, tail: int) -> None:
     """A batch that was torn, as another program or a plain log may leave it, is made whole by that key: what
     is queued is not decided again."""
     rows = [create_row("at", scheduledAt=DUE), create_row("at", "b", scheduledAt=DUE)]
-
-    async def main(clock: SimulatedClock) -> None:
-        disk = MemoryDisk()
-        store(disk, *(Draft("schedule/change", row) for row in rows))
-        clock.step(90)
-        async with program(clock, disk, [hang()]) as running:
-            await running.host.agents.resume("s")
-            await asyncio.sleep(1)
-        whole = disk.events("s")
-        dispatch = next(i for i, event in enumerate(whole) if event.type == "schedule/change" and i > 1)
-        torn = cut(whole, dispatch + tail - 1)
-        async with program(clock, torn) as running:
-            agent = await running.host.agents.resume("s")
-            await quiet(agent)
-            assert operations(agent.session.events)[2:] == ["dispatch schedule-1", "dispatch b"]
-            assert len(presented(agent.session.events)) == 2
-
-    run(main)
+    disk = MemoryDisk()
+    store(disk, *(Draft("schedule/change", row) for row in rows))
+    clock.step(90)
+    async with program(clock, disk, [hang()]) as running:
+        await running.host.agents.resume("s")
+        await asyncio.sleep(1)
+    whole = disk.events("s")
+    dispatch = next(i for i, event in enumerate(whole) if event.type == "schedule/change" and i > 1)
+    torn = cut(whole, dispatch + tail - 1)
+    async with program(clock, torn) as running:
+        agent = await running.host.agents.resume("s")
+        await quiet(agent)
+        assert operations(agent.session.events)[2:] == ["dispatch schedule-1", "dispatch b"]
+        assert len(presented(agent.session.events)) == 2
 
 
 def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:

@@ -238,7 +238,7 @@ def test_a_turn_whose_answer_had_text_is_not() -> None:
         await asyncio.Event().wait()
 
     for parts in ([think("hm"), hang()], [call("endless")]):
-        assert live(body, [parts], tools=[endless]) == [1]
+        assert live(body, script=[parts], tools=[endless]) == [1]
 
 
 def test_a_message_is_taken_up_three_times_at_most() -> None:

@@ -11,7 +11,18 @@ import pytest
 
 from tests.contract.live import Live, live, living
 from tests.contract.world import SESSION, later
-from tests.program import Program, ask, cut, data, operations, passes, quiet, reminders, require_valid, run
+from tests.program import (
+    Program,
+    ask,
+    cut,
+    data,
+    operations,
+    passes,
+    quiet,
+    reminders,
+    require_valid,
+    simulated,
+)
 from watchbell import schedule
 from watchbell.agent.events import StepPrepare
 from watchbell.errors import SessionLockedError
@@ -39,52 +50,50 @@ def whole() -> list[Event]:
     return live(body)
 
 
-def test_each_decided_occurrence_gives_one_message_that_the_model_sees(whole: list[Event]) -> None:
+@simulated
+async def test_each_decided_occurrence_gives_one_message_that_the_model_sees(
+    clock: SimulatedClock, whole: list[Event]
+) -> None:
     """So each decided occurrence gives exactly one `user/message` in the session's log, at whichever event
     the log was torn, and the model gets to see it."""
     keys = [[("schedule-1", DUE)], [("schedule-2", later(300))]]
-
-    async def main(clock: SimulatedClock) -> None:
-        clock.step(400)
-        for length in range(2, len(whole) + 1):
-            disk = cut(whole, length)
-            async with program(clock, disk) as again:
-                agent = await again.host.agents.resume("s")
-                await quiet(agent)
-                assert reminders(agent.session.events) == keys, f"torn at {length}"
-                assert operations(agent.session.events)[2:] == ["dispatch schedule-1", "dispatch schedule-2"]
-                begun = any("text-delta" in str(chunk) for chunk in data(whole[:length], "assistant/chunk"))
-                assert begun or len(again.model.requests) == 2, f"torn at {length}"
-            require_valid(disk.events("s"))
-
-    run(main)
+    clock.step(400)
+    for length in range(2, len(whole) + 1):
+        disk = cut(whole, length)
+        async with program(clock, disk) as again:
+            agent = await again.host.agents.resume("s")
+            await quiet(agent)
+            assert reminders(agent.session.events) == keys, f"torn at {length}"
+            assert operations(agent.session.events)[2:] == ["dispatch schedule-1", "dispatch schedule-2"]
+            begun = any("text-delta" in str(chunk) for chunk in data(whole[:length], "assistant/chunk"))
+            assert begun or len(again.model.requests) == 2, f"torn at {length}"
+        require_valid(disk.events("s"))
 
 
 @pytest.mark.parametrize("target", [60, 300])
-def test_a_kill_at_any_moment_around_the_target_loses_nothing(target: int) -> None:
+@simulated
+async def test_a_kill_at_any_moment_around_the_target_loses_nothing(
+    clock: SimulatedClock, target: int
+) -> None:
     """Killing the program at any pass of its loop around a target loses no reminder, doubles none and leaves
     none silent until the user types."""
-
-    async def main(clock: SimulatedClock) -> None:
-        start = clock.now_ms()
-        for after in range(0, 60, 2):
-            clock.step((start - clock.now_ms()) / 1000)
-            running = program(clock)
-            await running.host.__aenter__()
-            agent = await running.host.agents.create(SESSION)
-            await ask(agent, "schedule_create", prompt="p", after_seconds=60)
-            await ask(agent, "schedule_create", prompt="p", every_seconds=300)
-            await clock.sleep_until(start + target * 1000)
-            await passes(after)
-            await running.kill()
-            async with program(clock, running.disk) as again:
-                agent = await again.host.agents.resume(SESSION)
-                await clock.sleep_until(start + 400_000)
-                await quiet(agent)
-                told = [keys[0][0] for keys in reminders(agent.session.events)]
-                assert told == ["schedule-1", "schedule-2"]
-
-    run(main)
+    start = clock.now_ms()
+    for after in range(0, 60, 2):
+        clock.step((start - clock.now_ms()) / 1000)
+        running = program(clock)
+        await running.host.__aenter__()
+        agent = await running.host.agents.create(SESSION)
+        await ask(agent, "schedule_create", prompt="p", after_seconds=60)
+        await ask(agent, "schedule_create", prompt="p", every_seconds=300)
+        await clock.sleep_until(start + target * 1000)
+        await passes(after)
+        await running.kill()
+        async with program(clock, running.disk) as again:
+            agent = await again.host.agents.resume(SESSION)
+            await clock.sleep_until(start + 400_000)
+            await quiet(agent)
+            told = [keys[0][0] for keys in reminders(agent.session.events)]
+            assert told == ["schedule-1", "schedule-2"]
 
 
 @pytest.mark.parametrize("after", range(0, 24, 2))

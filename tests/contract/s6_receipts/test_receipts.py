@@ -161,7 +161,7 @@ def test_watchbell_receipts_says_what_became_of_each(tmp_path: Path) -> None:
         await writer.close()
         await storage.aclose()
 
-    live(body, [fail(), "ok"])
+    live(body, script=[fail(), "ok"])
     printed = run_watchbell("receipts", "fork", "--json", "--home", str(tmp_path))
     assert printed.exit_code == 0
     keys = ["id", "prompt", "occurrenceAt", "dispatchedAt", "turn", "outcome", "inherited"]

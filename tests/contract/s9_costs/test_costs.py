@@ -28,7 +28,7 @@ def requests(body: Any, script: Any = (), **options: Any) -> list[ModelRequest]:
         await body(at)
         return at.program.model.requests
 
-    return live(watched, script, **options)
+    return live(watched, script=script, **options)
 
 
 async def a_day(at: Live) -> None:
