@@ -63,14 +63,7 @@ class SchedulePlugin:
         async def prepare(session: Session) -> Begin | None:
             if session.header.delegation_depth > 0:
                 return None
-            owned_from = session.header.owned_from
-            state, missing = ScheduleState(owned_from), MissingDispatches(owned_from)
-            # What cannot be read keeps the reminders away, and not the session: `attach` meets it again.
-            with suppress(ScheduleLogError, CorruptLogError):
-                await session.fold(state)
-                if len(state):  # else nothing can lack its dispatch
-                    await session.fold(missing)
-            return partial(attach, state, missing)
+            return partial(attach, *await _fold(session))
 
         def attach(state: ScheduleState, missing: MissingDispatches, agent: Agent, inbox: Inbox) -> None:
             if stop.is_over:
@@ -98,6 +91,20 @@ class SchedulePlugin:
             for attachment in tuple(attached.values()):
                 await attachment.aclose()
             forget()
+
+
+async def _fold(session: Session) -> tuple[ScheduleState, MissingDispatches]:
+    """Fold what a session's log says of its reminders.
+
+    What cannot be read keeps the reminders away, and not the session: `_complete` meets it again.
+    """
+    owned_from = session.header.owned_from
+    state, missing = ScheduleState(owned_from), MissingDispatches(owned_from)
+    with suppress(ScheduleLogError, CorruptLogError):
+        await session.fold(state)
+        if len(state):  # else nothing can lack its dispatch
+            await session.fold(missing)
+    return state, missing
 
 
 def _complete(
