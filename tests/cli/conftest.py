@@ -90,7 +90,8 @@ def watchbell(capsys: pytest.CaptureFixture[str]) -> Iterator[Watchbell]:
     def run(*arguments: str) -> Ran:
         capsys.readouterr()
         code = main(arguments)
-        return Ran(code, *capsys.readouterr())
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err)
 
     yield run
     root.handlers[:] = before
