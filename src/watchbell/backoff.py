@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "pause_seconds"]
-
 FIRST_SECONDS = 1.0
 """Pause after the first failure."""
 

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["RECHECK_SECONDS", "STEP_SECONDS", "Clock", "SystemClock", "Timer", "WallClock", "wall_ms"]
-
 RECHECK_SECONDS = 0.5
 """Longest time between two readings of the wall clock while anything is armed."""
 

@@ -20,8 +20,6 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checka
 from watchbell.errors import CompositionError
 from watchbell.listeners import Subscription, Subscriptions
 
-__all__ = ["Context", "Plugin"]
-
 E = TypeVar("E")
 
 

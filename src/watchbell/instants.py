@@ -14,19 +14,6 @@ from typing import NewType
 
 import msgspec
 
-__all__ = [
-    "MAX_INSTANT_MS",
-    "MIN_INSTANT_MS",
-    "Duration",
-    "Instant",
-    "WallTime",
-    "decode_instant",
-    "decode_offset_time",
-    "decode_wall_time",
-    "render_instant",
-    "resolve_wall_time",
-]
-
 Instant = NewType("Instant", int)
 """A point in time, epoch milliseconds."""
 

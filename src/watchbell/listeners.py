@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Subscription", "Subscriptions"]
-
 
 class Subscription:
     """A listener among others, from when it is made until it is called.

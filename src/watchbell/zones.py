@@ -9,15 +9,10 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
 from zoneinfo import ZoneInfo
 
 from watchbell.errors import ZoneDataError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-__all__ = ["ZoneTable"]
 
 _PACKAGE = "tzdata"
 

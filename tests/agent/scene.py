@@ -49,7 +49,7 @@ def on_agent(
             run(main, logs_errors=logs_errors)
 
         cases = [each for name, each in parameters.items() if name not in ("clock", "program", "agent")]
-        test.__signature__ = inspect.Signature(cases)  # type: ignore[attr-defined]
+        test.__signature__ = inspect.Signature(cases)  # pyright: ignore[reportAttributeAccessIssue]
         return test
 
     return decorate

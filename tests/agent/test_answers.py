@@ -23,8 +23,16 @@ from tests.program import (
 )
 from watchbell.agent.agent import Agent
 from watchbell.errors import ModelError
-from watchbell.log.chunks import BlockEnd, BlockStart, Finish, FinishReason, TextDelta, ToolCallDelta
-from watchbell.log.messages import TextBlock, ToolCallBlock
+from watchbell.log.messages import (
+    BlockEnd,
+    BlockStart,
+    Finish,
+    FinishReason,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    ToolCallDelta,
+)
 from watchbell.models.base import ModelRequest
 from watchbell.testing import SimulatedClock, call, fail, say
 from watchbell.tools.function import tool
@@ -120,7 +128,7 @@ def _raise_instead_of_finishing(program: Program) -> None:
                 raise ModelError("too fast", code="RATE_LIMITED", status=429)
             yield chunk
 
-    program.model.stream = raising  # type: ignore[method-assign]
+    program.model.stream = raising  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_calls_of_an_answer_that_failed_do_not_stand_in_the_conversation() -> None:
@@ -145,10 +153,10 @@ async def test_an_answer_cut_at_its_length_runs_only_calls_that_came_whole(
             yield BlockEnd(1, ToolCallBlock("c", "add", '{"a":6,"b":0}'))
         yield Finish(FinishReason("max-tokens"))
 
-    stream, program.model.stream = program.model.stream, cut  # type: ignore[method-assign]
+    stream, program.model.stream = program.model.stream, cut  # pyright: ignore[reportAttributeAccessIssue]
     agent.followup("go")
     await asyncio.sleep(1)
-    program.model.stream = stream  # type: ignore[method-assign]
+    program.model.stream = stream
     await agent.when_idle()
     assert results(agent.session.events) == ([("c", "6")] if whole else [])
     assert reason_kinds(agent.session.events) == (["completed"] if whole else ["max-tokens"])
@@ -159,7 +167,7 @@ async def test_a_stream_that_ends_without_saying_why_is_an_error(program: Progra
     async def cut(_: ModelRequest) -> Any:
         yield TextDelta(0, "so")
 
-    program.model.stream = cut  # type: ignore[method-assign]
+    program.model.stream = cut  # pyright: ignore[reportAttributeAccessIssue]
     agent.followup("go")
     await agent.when_idle()
     assert reasons(agent.session.events)[0]["error"]["code"] == "CUT_STREAM"
@@ -179,11 +187,11 @@ async def test_a_failure_inside_ends_the_turn_and_the_next_one_works(program: Pr
         yield TextDelta(0, "so")
         raise ZeroDivisionError
 
-    stream, program.model.stream = program.model.stream, odd  # type: ignore[method-assign]
+    stream, program.model.stream = program.model.stream, odd  # pyright: ignore[reportAttributeAccessIssue]
     agent.followup("go")
     await agent.when_idle()
     assert reasons(agent.session.events)[0]["error"]["code"] == "INTERNAL_ERROR"
-    program.model.stream = stream  # type: ignore[method-assign]
+    program.model.stream = stream
     agent.followup("again")
     await agent.when_idle()
     assert texts(agent)[-1] == "ok"

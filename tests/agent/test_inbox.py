@@ -13,7 +13,7 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import TurnEnd, TurnStart
+from watchbell.log.payloads import TurnStart
 
 INTERRUPTED = {"kind": "interrupted"}
 DISPOSED = {"kind": "aborted", "reason": {"kind": "disposed"}}
@@ -85,7 +85,7 @@ def _claim(*messages: Message, end: dict[str, Any] | None, turn: int = 1) -> lis
         Draft("turn/start", TurnStart(turn)),
         Draft("agent/inbox/spliced", _removal(0, len(messages))),
     ]
-    return drafts if end is None else [*drafts, Draft("turn/end", TurnEnd(turn, end))]
+    return drafts if end is None else [*drafts, Draft("turn/end", {"turn": turn, "reason": end})]
 
 
 def _returned(log: EventLog, owned_from: int = 0) -> list[str]:
@@ -101,7 +101,7 @@ def test_what_another_turn_had_claimed_does_not_come_back(end: dict[str, Any] | 
 def test_each_message_comes_back_to_the_head_of_its_own_list() -> None:
     inbox = Inbox()
     log = grow(EventLog(), inbox.insert([message("s")], "next-step"), *_claim(message("t"), end=None))
-    grow(log, *inbox.advance(log).remove(["s"]), Draft("turn/end", TurnEnd(1, INTERRUPTED)))
+    grow(log, *inbox.advance(log).remove(["s"]), Draft("turn/end", {"turn": 1, "reason": INTERRUPTED}))
     inbox.advance(log)
     grow(log, inserted(inbox, "later"), inserted(inbox, "after", target="next-step"))
     grow(log, *inbox.advance(log).returned())
@@ -111,5 +111,9 @@ def test_each_message_comes_back_to_the_head_of_its_own_list() -> None:
 def test_canceled_messages_do_not_come_back() -> None:
     inbox = Inbox()
     log = grow(EventLog(), inserted(inbox, "a"), Draft("turn/start", TurnStart(1)))
-    grow(log, *inbox.advance(log).remove(["a"], canceled=True), Draft("turn/end", TurnEnd(1, INTERRUPTED)))
+    grow(
+        log,
+        *inbox.advance(log).remove(["a"], canceled=True),
+        Draft("turn/end", {"turn": 1, "reason": INTERRUPTED}),
+    )
     assert _returned(log) == []

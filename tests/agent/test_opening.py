@@ -11,16 +11,16 @@ import pytest
 
 from tests.agent.scene import on_agent
 from tests.program import Program, cut, inbox, passes, require_valid, run, store, texts, types, user_texts
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.agent import Agent
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog
 from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import Completed, Interrupted, StepMark, TakeUp, TurnEnd, TurnStart
 from watchbell.log.segments import decode_block
 from watchbell.log.transcript import TranscriptLength
 from watchbell.sessions.events import SessionCreated
@@ -98,7 +98,7 @@ def unanswered(first: int) -> Iterator[Draft]:
     yield Draft("user/message", opener, None, "append")
     for _ in range(394):
         yield Draft("session/title", "title")
-    yield Draft("turn/end", TurnEnd(first // 400 + 1, {"kind": "interrupted"}))
+    yield Draft("turn/end", TurnEnd(first // 400 + 1, Interrupted()))
     yield Inbox().insert([later], "next-step", 0)
 
 
@@ -151,7 +151,7 @@ def test_a_fork_takes_over_the_conversation_and_nothing_that_waits() -> None:
         lost = claim("bell", RETAINED, turn=2)
         pending = Inbox().insert([message("later", RETAINED)], "next-turn")
         first = [*claim("said", PERSON), Draft("step/start", StepMark(1, 1)), entered]
-        ended = [Draft("step/end", StepMark(1, 1)), Draft("turn/end", TurnEnd(1, {"kind": "completed"}))]
+        ended = [Draft("step/end", StepMark(1, 1)), Draft("turn/end", TurnEnd(1, Completed()))]
         store(disk, *first, *ended, *lost, pending)
         async with Program(clock, disk=disk) as program:
             fork = await program.host.agents.fork("s", "child")

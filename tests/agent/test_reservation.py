@@ -9,6 +9,7 @@ import pytest
 from tests.agent.scene import on_agent
 from tests.program import Program, run, texts
 from watchbell.agent.agent import Agent
+from watchbell.agent.core import Reservation
 from watchbell.agent.events import AgentIdle
 from watchbell.errors import AgentClosedError
 from watchbell.testing import SimulatedClock, hang
@@ -69,7 +70,7 @@ async def test_who_waits_for_idleness_is_woken_once_nobody_owns_the_agent(
 
 @on_agent()
 async def test_who_waits_sees_no_idleness_that_somebody_took_first(program: Program, agent: Agent) -> None:
-    held: list[object] = []
+    held: list[Reservation | None] = []
 
     def take(_: AgentIdle) -> None:
         if not held:
@@ -81,7 +82,8 @@ async def test_who_waits_sees_no_idleness_that_somebody_took_first(program: Prog
     await asyncio.sleep(5)
     assert agent.phase == "maintenance"
     assert not waiting.done()
-    held[0].release()  # type: ignore[attr-defined]
+    assert held[0] is not None
+    held[0].release()
     await waiting
     end()
     end()

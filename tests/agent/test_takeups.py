@@ -22,7 +22,7 @@ from watchbell.agent.inbox import Inbox
 from watchbell.host import time_context
 from watchbell.log.event import Draft
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import StepMark, TakeUp, TurnEnd, TurnStart
+from watchbell.log.payloads import StepMark, TakeUp, TurnStart
 from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock
 
@@ -36,7 +36,7 @@ def bell(name: str = "bell") -> Message:
 
 def turn(number: int, *begin: Draft, end: dict[str, Any]) -> list[Draft]:
     """Write a turn that begins so, and its end."""
-    ends = [Draft("step/end", StepMark(number, 1)), Draft("turn/end", TurnEnd(number, end))]
+    ends = [Draft("step/end", StepMark(number, 1)), Draft("turn/end", {"turn": number, "reason": end})]
     return [*begin, *ends]
 
 

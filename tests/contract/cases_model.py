@@ -60,10 +60,7 @@ MODEL_CASES: dict[str, list[Step]] = {
         Step('{"id":true}', RULE, tool="delete"),
         Step('{"id":1}', RULE, tool="delete"),
     ],
-    "MOD-09": [
-        Step(number("after_seconds", "9" * 4301), RULE),
-        Step("[" * 100_000, SELECTOR),
-    ],
+    "MOD-09": [Step(number("after_seconds", "9" * 4301), RULE), Step("[" * 100_000, SELECTOR)],
     "MOD-10": [
         Step('{"prompt":"p","after_seconds":600,"after_seconds":60}', SELECTOR),
         Step('{"prompt":"a","prompt":"b","after_seconds":600}', PROMPT),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from tests.contract.world import SESSION
-from tests.program import Program, ask, data, quiet, run
+from tests.program import Program, ask, quiet, reminders, run, store
 from watchbell import schedule
 from watchbell.agent.agent import Agent
+from watchbell.agent.registry import AgentRegistry
 from watchbell.context import Plugin
 from watchbell.log.event import Draft
 from watchbell.sessions.events import FlushSession
@@ -84,6 +87,11 @@ class Live:
         self.gate = Gate(program)
 
     @property
+    def agents(self) -> AgentRegistry:
+        """All agents of the program."""
+        return self.program.host.agents
+
+    @property
     def events(self) -> Any:
         """What the log holds."""
         return self.agent.session.events
@@ -91,12 +99,12 @@ class Live:
     @property
     def delivered(self) -> list[str]:
         """Ids of the reminders that entered the conversation, those of one message joined by a blank."""
-        sources = [message["source"] for message in data(self.events, "user/message")]
-        return [
-            " ".join(item["id"] for item in source["reminders"])
-            for source in sources
-            if source.get("plugin") == "schedule"
-        ]
+        return [" ".join(schedule_id for schedule_id, _ in keys) for keys in reminders(self.events)]
+
+    async def reopen(self) -> None:
+        """Dispose of the agent, and open its session again."""
+        await self.agent.aclose()
+        self.agent = await self.agents.resume(SESSION)
 
     async def remind(self, seconds: int = 60, prompt: str = "p") -> Any:
         """Create a one-shot; the value."""
@@ -128,9 +136,11 @@ def live(
     body: Callable[[Live], Awaitable[T]],
     script: Script = (),
     *,
-    disk: MemoryDisk | None = None,
+    log: Sequence[Draft | dict[str, Any]] = (),
+    seed_length: int | None = None,
     tools: Sequence[Tool] = (),
     plugins: Sequence[Plugin] = (),
+    with_schedule: bool = True,
     logs_errors: bool = False,
     after: float = 0,
 ) -> T:
@@ -139,20 +149,42 @@ def live(
     Args:
         body: What to do.
         script: What the model answers.
-        disk: What holds the session already.
+        log: What the session holds already; payloads alone are changes of Schedule.
+        seed_length: How much of that is a parent's.
         tools: Tools of the host.
         plugins: Plugins besides Schedule.
+        with_schedule: Whether Schedule is loaded.
         logs_errors: Whether the program logs an error in it; it has to, or must not.
         after: Seconds by which the clock is past T0.
     """
 
+    disk = MemoryDisk()
+    if log:
+        drafts = [entry if isinstance(entry, Draft) else Draft("schedule/change", entry) for entry in log]
+        store(disk, *drafts, seed_length=seed_length)
+
     async def main(clock: SimulatedClock) -> T:
         clock.step(after)
-        program = Program(clock, script, disk=disk, plugins=[schedule.plugin(), *plugins], tools=tools)
-        async with program:
+        loaded = [schedule.plugin(), *plugins] if with_schedule else plugins
+        async with Program(clock, script, disk=disk, plugins=loaded, tools=tools) as program:
             return await body(Live(clock, program, await program.host.agents.open(SESSION)))
 
     return run(main, logs_errors=logs_errors)
+
+
+def living(test: Callable[..., Awaitable[None]] | None = None, **options: Any) -> Any:
+    """Have `live` run an async test, whose first parameter is the live session, with these options."""
+    if test is None:
+        return functools.partial(living, **options)
+
+    @functools.wraps(test)
+    def run_test(**given: Any) -> None:
+        live(lambda at: test(at, **given), **options)
+
+    signature = inspect.signature(test)
+    others = list(signature.parameters.values())[1:]  # what pytest has to give
+    run_test.__signature__ = signature.replace(parameters=others)  # pyright: ignore[reportAttributeAccessIssue]
+    return run_test
 
 
 def refuse_dispatches(agent: Agent, times: int) -> list[Draft]:

@@ -12,6 +12,7 @@ import time
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -28,17 +29,11 @@ pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system 
 
 
 @pytest.fixture(
-    params=[
-        ("UTC", "C"),
-        ("Pacific/Auckland", "C.UTF-8"),
-        ("nonsense", "tr_TR.UTF-8"),
-        ("America/New_York", "POSIX"),
-    ],
-    ids=lambda pair: "-".join(pair),
+    params=["UTC C", "Pacific/Auckland C.UTF-8", "nonsense tr_TR.UTF-8", "America/New_York POSIX"]
 )
 def surroundings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The zone and locale of a process."""
-    zone, language = request.param
+    zone, language = request.param.split()
     kept = locale.setlocale(locale.LC_ALL)
     with monkeypatch.context() as patched:
         patched.setenv("TZ", zone)
@@ -57,7 +52,7 @@ def stored(home: Path, session: str) -> bytes:
     return logs[0].read_bytes() if logs else b""
 
 
-def changes(raw: bytes) -> list[dict[str, object]]:
+def changes(raw: bytes) -> list[dict[str, Any]]:
     text = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read().decode()
     rows = [json.loads(line) for line in text.split("\n") if line]
     return [row["data"] for row in rows if row["type"] == "schedule/change"]
@@ -125,10 +120,8 @@ def test_a_case_comes_out_right_whatever_zone_files_the_host_has(
 def test_the_log_holds_whole_numbers_however_they_were_written(own_home: Path) -> None:
     come_out_right("MOD-06", own_home)
     written = changes(stored(own_home, "MOD-06"))
-    seconds = [
-        change["schedule"].get("afterSeconds") or change["schedule"]["everySeconds"] for change in written
-    ]
-    assert [repr(number) for number in seconds] == ["600", "600", "1000", "1", "300", "300"]
+    numbers = [list(change["schedule"].values())[3] for change in written]
+    assert [repr(number) for number in numbers] == ["600", "600", "1000", "1", "300", "300"]
 
 
 def test_a_day_after_a_clock_change_the_next_target_is_86400_seconds_later() -> None:

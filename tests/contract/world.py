@@ -5,49 +5,51 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from tests.program import store
 from watchbell import Host, schedule
 from watchbell.cli.commands.call import call_tool
 from watchbell.cli.main import app
-from watchbell.instants import decode_instant, render_instant
+from watchbell.instants import Instant, decode_instant, render_instant
 from watchbell.log.event import Draft
-from watchbell.log.header import SessionHeader
 from watchbell.log.messages import Message
 from watchbell.reminders.arguments import Limits
 from watchbell.reminders.records import SCHEDULE_CHANGE
 from watchbell.reminders.times import ZoneLookup
 from watchbell.storage.base import SessionPersistence
 from watchbell.testing import MemoryDisk, MemoryStorage, ScriptedModel, SimulatedClock, simulate
-from watchbell.tools.definition import AbortSignal, ToolExecution
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
 
 T = TypeVar("T")
 T0 = "2026-12-01T00:00:00.000Z"
 """What clocks read unless a test says otherwise."""
 
 SESSION = "s"
+CORRUPT = "corrupt_schedule_log"
 
 PROGRAM = get_command(app)  # made once: that costs more than most commands
 
 
 def later(seconds: float, start: str = T0) -> str:
     """Canonical UTC, this many seconds after an instant."""
-    return render_instant(decode_instant(start) + round(seconds * 1000))
+    return render_instant(Instant(decode_instant(start) + round(seconds * 1000)))
+
+
+def without_ellipses(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without the keys that are given as `...`."""
+    return {key: value for key, value in row.items() if value is not ...}
 
 
 def record(kind: str = "after", schedule_id: str = "schedule-1", **changes: Any) -> dict[str, Any]:
-    """A record as a log holds it; a key given as `...` is left out."""
+    """A record as a log holds it, without the keys that are given as `...`."""
     rule = {"after": {"afterSeconds": 600}, "at": {}, "every": {"everySeconds": 600}}
     head = {"id": schedule_id, "kind": kind, "prompt": "p", **rule.get(kind, {}), "scheduledAt": later(600)}
-    return {key: value for key, value in (head | changes).items() if value is not ...}
+    return without_ellipses(head | changes)
 
 
 def create_row(kind: str = "after", schedule_id: str = "schedule-1", **changes: Any) -> dict[str, Any]:
@@ -67,26 +69,26 @@ def dispatch_row(schedule_id: str = "schedule-1", accepted_at: str | None = None
 
 
 class World:
-    """One session on a disk in memory, unless `storage` is given another place.
+    """One session on a disk in memory.
 
     Args:
         rows: `schedule/change` payloads that its log holds from the beginning, as data or as raw JSON.
         seed_length: How many of them are a parent's.
+        storage: Where the session is kept instead.
     """
 
-    def __init__(self, *rows: dict[str, Any] | str, seed_length: int | None = None) -> None:
+    def __init__(
+        self,
+        *rows: dict[str, Any] | str,
+        seed_length: int | None = None,
+        storage: SessionPersistence | None = None,
+    ) -> None:
         self.disk = MemoryDisk()
-        self.storage: SessionPersistence = MemoryStorage(self.disk)
-        if not rows and seed_length is None:
-            return
+        self.storage = storage or MemoryStorage(self.disk)
         raws = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
-        events = [
-            Draft(SCHEDULE_CHANGE, msgspec.Raw(raw.encode())).at(seq, 0) for seq, raw in enumerate(raws)
-        ]
-        self.disk.headers[SESSION] = SessionHeader(
-            id=SESSION, created_at=0, delegation_depth=0, seed_length=seed_length
-        )
-        self.disk.batches[SESSION] = [tuple(events)]
+        if rows:
+            drafts = [Draft(SCHEDULE_CHANGE, msgspec.Raw(raw.encode())) for raw in raws]
+            store(self.disk, *drafts, seed_length=seed_length)
 
     def call(
         self,
@@ -99,19 +101,12 @@ class World:
     ) -> Any:
         """One call of `schedule_<tool>`, outside any turn; its canonical value."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        return simulate(
-            lambda wall: call_tool(
-                self.storage,
-                SESSION,
-                f"schedule_{tool}",
-                text,
-                clock=wall,
-                create=True,
-                limits=limits,
-                zones=zones,
-            ),
-            start=decode_instant(clock),
-        )
+
+        async def main(wall: SimulatedClock) -> Any:
+            options = {"clock": wall, "create": True, "limits": limits, "zones": zones}
+            return await call_tool(self.storage, SESSION, f"schedule_{tool}", text, **options)
+
+        return simulate(main, start=decode_instant(clock))
 
     def create(self, *, clock: str = T0, **arguments: Any) -> Any:
         """One call of `schedule_create`, the prompt `p` unless it is given."""
@@ -127,33 +122,17 @@ class World:
 
     def changes(self) -> list[dict[str, Any]]:
         """The payloads of the `schedule/change` events that are durable, keys in their order."""
-        return self.payloads(SCHEDULE_CHANGE)
-
-    def payloads(self, event_type: str) -> list[Any]:
-        """The payloads of the durable events of one type."""
-        if SESSION not in self.disk.batches:
-            return []
-        events = self.disk.events(SESSION)
-        return [json.loads(bytes(event.raw)) for event in events if event.type == event_type]
+        events = self.disk.events(SESSION) if SESSION in self.disk.batches else []
+        return [json.loads(bytes(event.raw)) for event in events if event.type == SCHEDULE_CHANGE]
 
     def live(
-        self,
-        body: Callable[[Host, SimulatedClock], Awaitable[T]],
-        *,
-        start: str = T0,
-        script: Any = (),
-        plugins: Sequence[Any] | None = None,
+        self, body: Callable[[Host, SimulatedClock], Awaitable[T]], *, start: str = T0, script: Any = ()
     ) -> T:
         """Run `body(host, clock)` in simulated time, in a host over this disk with Schedule in it."""
 
         async def main(clock: SimulatedClock) -> T:
-            host = Host(
-                storage=self.storage,
-                model=ScriptedModel(script),
-                plugins=[schedule.plugin()] if plugins is None else plugins,
-                clock=clock,
-            )
-            async with host:
+            model, plugins = ScriptedModel(script), [schedule.plugin()]
+            async with Host(storage=self.storage, model=model, plugins=plugins, clock=clock) as host:
                 return await body(host, clock)
 
         return simulate(main, start=decode_instant(start))
@@ -165,25 +144,20 @@ class World:
             agent = await host.agents.open(SESSION)
             await asyncio.sleep(seconds)
             await agent.when_idle()
-            return [message for message in agent.transcript() if is_reminder(message)]
+            return [message for message in agent.transcript() if message.source.get("plugin") == "schedule"]
 
         return self.live(body, start=start)
 
 
-def is_reminder(message: Message) -> bool:
-    """Whether Schedule sent the message."""
-    return message.source.get("plugin") == "schedule"
+def code_of(*rows: dict[str, Any] | str, seed_length: int | None = None) -> str | None:
+    """What a list answers about a log: the code, or None when it lists."""
+    value = World(*rows, seed_length=seed_length).list()
+    return value["code"] if isinstance(value, dict) else None
 
 
 def answer_of(value: Any) -> str:
     """The target of a call that succeeded, else its code."""
     return value.get("scheduledAt") or value["code"]
-
-
-async def told(agent: Agent, tool: str, arguments: dict[str, Any]) -> Any:
-    """The canonical value of a call that a live agent makes."""
-    execution = ToolExecution(agent, "call", AbortSignal())
-    return (await agent.tools.execute(tool, json.dumps(arguments), execution)).value
 
 
 class Printed(NamedTuple):
@@ -201,10 +175,11 @@ class Printed(NamedTuple):
 def run_watchbell(*arguments: str, stdin: bytes | None = None) -> Printed:
     """Run the program in this process, without a process of its own."""
     with CliRunner().isolation(input=stdin) as (printed, told_errors, _):
+        code: Any
         try:
             code = PROGRAM.main(list(arguments), prog_name="watchbell")
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()
         sys.stderr.flush()
-        return Printed(code or 0, printed.getvalue(), told_errors.getvalue().decode())
+        return Printed(int(code or 0), printed.getvalue(), told_errors.getvalue().decode())

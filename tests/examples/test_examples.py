@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -85,7 +85,7 @@ def test_a_pydantic_ai_agent_has_its_conversation_and_what_is_steered_in(disk: M
     example = load("pydantic_ai_runner")
     heard: list[list[str]] = []
 
-    async def listen(messages: list[Any], _: Any) -> AsyncGenerator[str]:
+    async def listen(messages: list[Any], _: Any) -> AsyncIterator[str]:
         heard.append([str(p.content) for m in messages for p in m.parts if isinstance(p, UserPromptPart)])
         await asyncio.sleep(1)
         yield "I see."

@@ -3,18 +3,21 @@ from __future__ import annotations
 import pytest
 
 from watchbell.errors import ModelError
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
+    ToolResultBlock,
     UsageChunk,
 )
-from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from watchbell.models.base import AnswerAssembler, ChatModel
 from watchbell.offline.model import OfflineModel
 from watchbell.testing.model import ScriptedModel

@@ -7,8 +7,7 @@ import json
 from contextlib import aclosing
 from typing import Any
 
-from watchbell.log.chunks import Chunk
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from watchbell.log.messages import Chunk, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from watchbell.log.payloads import ToolSpec
 from watchbell.models.base import AnswerAssembler, ModelRequest
 from watchbell.offline.model import OfflineModel

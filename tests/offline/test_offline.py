@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from tests.offline.talk import MODEL_SOURCE, TIME_SOURCE, TOOLS, Conversation, calls_of, chunks_of, text_of
-from watchbell.log.chunks import BlockEnd, Finish, FinishReason, TextDelta, ToolCallDelta, UsageChunk
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock
+from watchbell.log.messages import (
+    BlockEnd,
+    Finish,
+    FinishReason,
+    Message,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    ToolCallDelta,
+    UsageChunk,
+)
 
 TIME = (
     "[TIME CONTEXT]\nnow_local: 2026-12-01T10:00:00+01:00\ntime_zone: Europe/Berlin\n"

@@ -14,13 +14,12 @@ from tests.program import ask
 from watchbell import Host, JsonlStorage, schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer, WallClock, wall_ms
-from watchbell.instants import render_instant
-from watchbell.log.chunks import TextDelta
+from watchbell.instants import Instant, render_instant
 from watchbell.log.codec import encode_rows
 from watchbell.log.event import Draft, Event
 from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message, TextBlock
+from watchbell.log.messages import Message, TextBlock, TextDelta
 from watchbell.log.payloads import ChunkEvent, Completed, StepMark, TurnEnd, TurnStart
 from watchbell.log.segments import Block, decode_block
 from watchbell.reminders.records import AtRecord, Create, Dispatch, draft_change
@@ -289,7 +288,7 @@ def test_a_delivery_and_its_turn_leave_nothing_to_the_collector(tmp_path: Path) 
         gc.collect()
         for _ in range(3):
             ended.clear()
-            await ask(agent, "schedule_create", prompt="p", at=render_instant(wall_ms() + 20))
+            await ask(agent, "schedule_create", prompt="p", at=render_instant(Instant(wall_ms() + 20)))
             await ended.wait()
             await agent.when_idle()
         return gc.collect()

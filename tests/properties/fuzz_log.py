@@ -22,8 +22,8 @@ from typing import Any
 
 import zstandard
 
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.inbox import Inbox
-from watchbell.agent.take_ups import TakeUps
 from watchbell.errors import CorruptLogError, LogError, ScheduleLogError, UnsupportedLogError
 from watchbell.log.codec import encode_rows
 from watchbell.log.transcript import Transcript

@@ -14,6 +14,7 @@ from watchbell.errors import ScheduleLogError
 from watchbell.instants import (
     MAX_INSTANT_MS,
     MIN_INSTANT_MS,
+    Duration,
     Instant,
     decode_instant,
     render_instant,
@@ -105,7 +106,7 @@ class History:
             if target > MAX_INSTANT_MS:
                 return
             moved = EveryRecord(
-                record.id, record.prompt, render_instant(target), every_seconds=record.every_seconds
+                record.id, record.prompt, render_instant(Instant(target)), every_seconds=record.every_seconds
             )
             self.active.insert(index, moved)
 
@@ -125,7 +126,7 @@ def histories(draw: st.DrawFn) -> History:
             history.add(Delete(record.id))
         elif isinstance(record, EveryRecord):
             late_ms = draw(st.integers(0, DAY_MS))
-            history.add(Dispatch(record.id, render_instant(record.target_ms + late_ms)))
+            history.add(Dispatch(record.id, render_instant(Instant(record.target_ms + late_ms))))
         else:
             history.add(Dispatch(record.id))
     return history
@@ -200,7 +201,7 @@ def test_a_candidate_is_accepted_exactly_when_the_fold_accepts_it(history: Histo
 def test_delivering_until_nothing_is_due_shows_each_due_reminder_once(
     history: History, later_ms: int
 ) -> None:
-    now_ms = 1_796_083_200_000 + later_ms
+    now_ms = Instant(1_796_083_200_000 + later_ms)
     log, state = log_of(history.changes, []), ScheduleState()
     state.advance(log)
     due = [record for record in state.records if record.target_ms <= now_ms]
@@ -224,13 +225,14 @@ def test_delivering_until_nothing_is_due_shows_each_due_reminder_once(
 
 @given(instants_ms, st.integers(300_000, 10_000_000), st.integers(0, 1000), st.integers(0, 10_000_000))
 def test_the_latest_occurrence_is_what_counting_would_find(
-    target_ms: int, interval_ms: int, missed: int, rest_ms: int
+    target_ms: Instant, interval_ms: int, missed: int, rest_ms: int
 ) -> None:
     now_ms = target_ms + missed * interval_ms + rest_ms % interval_ms
     following = target_ms
     while following <= now_ms:
         following += interval_ms
-    assert occurrence_at(target_ms, interval_ms, now_ms) == (following - interval_ms, following)
+    found = occurrence_at(target_ms, Duration(interval_ms), Instant(now_ms))
+    assert found == (following - interval_ms, following)
 
 
 # --- the protocol ----------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ def test_a_flipped_byte_never_makes_a_row_mean_two_things(change: Change, place:
 
 
 @given(instants_ms)
-def test_an_instant_is_written_as_datetime_writes_it(instant_ms: int) -> None:
+def test_an_instant_is_written_as_datetime_writes_it(instant_ms: Instant) -> None:
     text = render_instant(instant_ms)
     moment = EPOCH + timedelta(milliseconds=instant_ms)
     assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -337,7 +339,7 @@ CODES = {
 
 
 @given(st.one_of(arguments.map(json.dumps), st.text(), json_values.map(json.dumps)), instants_ms)
-def test_any_call_gives_a_future_record_or_one_of_the_codes(text: str, now_ms: int) -> None:
+def test_any_call_gives_a_future_record_or_one_of_the_codes(text: str, now_ms: Instant) -> None:
     answer: Record | str
     try:
         answer = resolve(decode_create(text, ZONES, Limits()), "schedule-1", now_ms)
@@ -365,7 +367,7 @@ def test_a_json_string_reads_back_and_shows_what_it_holds(text: str) -> None:
 
 
 @given(st.lists(records(near_ms), min_size=1, max_size=4, unique_by=lambda record: record.id), near_ms)
-def test_a_message_parses_back_into_its_reminders(due: list[Record], now_ms: int) -> None:
+def test_a_message_parses_back_into_its_reminders(due: list[Record], now_ms: Instant) -> None:
     repeating = [record for record in due if isinstance(record, EveryRecord)]
     items = tuple(
         (record, occurrence_at(record.target_ms, record.interval_ms, max(now_ms, record.target_ms))[0])

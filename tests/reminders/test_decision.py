@@ -68,6 +68,7 @@ def test_a_batch_is_in_target_order_and_holds_only_what_is_overdue() -> None:
         ),
         ms("00:10:00"),
     )
+    assert batch is not None
     assert derive_dispatches(batch) == (Dispatch("early", t("00:10:00")), Dispatch("late", t("00:10:00")))
 
 

@@ -27,7 +27,7 @@ from watchbell.agent.inbox import Inbox
 from watchbell.log.event import Draft
 from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import StepMark, TurnEnd, TurnStart
+from watchbell.log.payloads import StepMark, TurnStart
 from watchbell.reminders.decision import Batch, OneShot
 from watchbell.reminders.deliveries import (
     Deliveries,
@@ -76,7 +76,7 @@ def turn(number: int, end: dict[str, Any] | None = None, record: AtRecord = RECO
 
 
 def ended(number: int, end: dict[str, Any]) -> list[Draft]:
-    return [Draft("step/end", StepMark(number, 1)), Draft("turn/end", TurnEnd(number, end))]
+    return [Draft("step/end", StepMark(number, 1)), Draft("turn/end", {"turn": number, "reason": end})]
 
 
 def taken_up(number: int, attempt: int = 1, record: AtRecord = RECORD) -> list[Draft]:
@@ -153,7 +153,7 @@ def test_a_message_that_is_back_from_a_lost_claim_is_pending() -> None:
     lost = [
         Draft("turn/start", TurnStart(1)),
         Draft("agent/inbox/spliced", TAKE),
-        Draft("turn/end", TurnEnd(1, INTERRUPTED)),
+        Draft("turn/end", {"turn": 1, "reason": INTERRUPTED}),
     ]
     log = [born(), *decided(), *lost, Inbox().insert([message()], "next-turn")]
     assert told(deliveries(log_of(*log))) == [("p", None, "pending")]

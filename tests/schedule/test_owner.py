@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.program import (
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.clock import Timer
-from watchbell.instants import render_instant
+from watchbell.instants import Instant, render_instant
 from watchbell.log.event import Draft
 from watchbell.reminders.records import Create, EveryRecord, draft_change
 from watchbell.sessions.events import FlushSession
@@ -46,7 +46,7 @@ def refuse_dispatches(agent: Agent, times: int) -> list[int]:
     """Refuse the next deliveries; the list holds when each was tried."""
     tried: list[int] = []
 
-    def guard(_: object, drafts: list[Draft]) -> None:
+    def guard(_: object, drafts: Sequence[Draft]) -> None:
         operations = [bytes(draft.data) for draft in drafts if draft.type == "schedule/change"]
         if any(b'"dispatch"' in operation for operation in operations):
             tried.append(agent.ctx.clock.now_ms() // 1000 - 1796083200)
@@ -132,7 +132,7 @@ def test_reminders_that_no_one_row_holds_come_in_several_batches() -> None:
     async def main(clock: SimulatedClock) -> None:
         async with program(clock) as running:
             agent = await running.host.agents.create("s")
-            at = render_instant(clock.now_ms() + 300_000)
+            at = render_instant(Instant(clock.now_ms() + 300_000))
             records = [EveryRecord(f"schedule-{n}", prompt, at, every_seconds=300) for n in range(10)]
             agent.session.append_batch([draft_change(Create(schedule=record)) for record in records])
             await remind(agent, 301)

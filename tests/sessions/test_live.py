@@ -25,6 +25,10 @@ from watchbell.storage.base import LogWriter, StoredLog, TornTail
 from watchbell.testing import FaultyPersistence, MemoryDisk, MemoryStorage, SimulatedClock, simulate
 
 
+def fail(_: object) -> None:
+    raise ZeroDivisionError
+
+
 class Program:
     """One program over a disk."""
 
@@ -324,7 +328,7 @@ def test_an_observers_failure_is_logged_and_reaches_nobody(caplog: pytest.LogCap
     async def main(clock: SimulatedClock) -> None:
         program = Program(clock)
         session = await program.sessions.create("a")
-        session.observe(lambda _: 1 / 0)
+        session.observe(fail)
         turn(session, 1)
         await program.sessions.aclose()
         assert len(program.disk.events("a")) == 1

@@ -20,6 +20,10 @@ HEADER = SessionHeader(id="a", created_at=0, delegation_depth=0)
 SAID: dict[str, Any] = {"id": "m", "role": "user", "source": {"kind": "user"}, "content": []}
 
 
+def fail(_: object) -> None:
+    raise ZeroDivisionError
+
+
 def begin(*earlier: str, reported: list[Exception] | None = None) -> Session:
     log = EventLog(Draft(name, {}).at(seq, 7) for seq, name in enumerate(earlier)) if earlier else None
     return Session(HEADER, log, now_ms=lambda: 1_000, report=None if reported is None else reported.append)
@@ -191,13 +195,13 @@ def test_an_observers_failure_is_reported_and_hides_no_batch() -> None:
     reported: list[Exception] = []
     session = begin(reported=reported)
     seen: list[int] = []
-    session.observe(lambda _: 1 / 0)
+    session.observe(fail)
     session.observe(lambda batch: seen.append(len(batch)))
     session.append("turn/start", {})
     assert seen == [1]
     assert [type(error) for error in reported] == [ZeroDivisionError]
     silent = begin()
-    silent.observe(lambda _: 1 / 0)
+    silent.observe(fail)
     assert silent.append("turn/start", {}).seq == 0
 
 

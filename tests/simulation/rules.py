@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from watchbell.agent import opening, take_ups
+from watchbell.agent import _take_ups as take_ups
+from watchbell.agent import opening
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core, Reservation
 from watchbell.agent.inbox import Inbox, Retention
 from watchbell.agent.steps import StepAssembler
-from watchbell.agent.take_ups import TakeUps
 from watchbell.agent.turn import Turn
+from watchbell.instants import Instant
 from watchbell.log.header import SessionHeader
 from watchbell.log.payloads import Aborted, Interrupted, Reason
 from watchbell.reminders.decision import decide, derive_dispatches
@@ -87,7 +89,7 @@ def _one_batch_for_message_and_dispatch(patch: Patch) -> None:
                 return False
             with reservation:
                 self._transactions.state.advance(self._agent.session.events)
-                decision = decide(self._transactions.state, self._clock.now_ms())
+                decision = decide(self._transactions.state, Instant(self._clock.now_ms()))
                 if decision is None:
                     return True
                 dispatches = [draft_change(change) for change in derive_dispatches(decision)]
@@ -128,7 +130,7 @@ def _fold_inside_the_claim(patch: Patch) -> None:
     def decide_early(self: Owner) -> bool:
         due = is_due(self)
         if due:
-            decisions[self] = decide(self._transactions.state, self._clock.now_ms())
+            decisions[self] = decide(self._transactions.state, Instant(self._clock.now_ms()))
         return due
 
     def claim(self: Owner) -> bool:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.record import Record
 from watchbell.agent.events import StepPrepare
 from watchbell.errors import PersistenceError
-from watchbell.log.chunks import Chunk
 from watchbell.log.event import Event
-from watchbell.log.messages import ToolCallBlock, ToolResultBlock
+from watchbell.log.messages import Chunk, ToolCallBlock, ToolResultBlock
 from watchbell.models.base import ModelRequest
 from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 from watchbell.testing.model import Answer, ScriptedModel, call, fail, hang, say, think

@@ -154,7 +154,7 @@ def serve() -> Iterator[Callable[[Any], ModelServer]]:
         def end() -> None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            server._server.close()  # pyright: ignore[reportPrivateUsage]
+            server._server.close()
             for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.run_until_complete(asyncio.sleep(0))

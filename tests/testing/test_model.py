@@ -5,8 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from watchbell.log.chunks import Finish, FinishReason
-from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock
+from watchbell.log.messages import Finish, FinishReason, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.models.base import AnswerAssembler, ModelRequest
 from watchbell.testing.loop import simulate
 from watchbell.testing.model import ScriptedModel, call, fail, hang, say, think

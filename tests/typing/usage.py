@@ -51,7 +51,7 @@ from watchbell import (
 from watchbell.agent.events import AgentCreated
 from watchbell.errors import ScheduleLogError, WatchbellError
 from watchbell.host.settings import Settings, build_model, load_settings
-from watchbell.log.chunks import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
+from watchbell.log.messages import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextDelta
 from watchbell.testing import (
     FaultyPersistence,
     MemoryDisk,

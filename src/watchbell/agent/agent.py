@@ -20,8 +20,6 @@ from watchbell.log.payloads import AbortKind
 from watchbell.sessions.session import Session
 from watchbell.tools.registry import ToolRegistry
 
-__all__ = ["Agent"]
-
 T = TypeVar("T")
 _PERSON: dict[str, object] = msgspec.to_builtins(PersonSource())
 _logger = logging.getLogger("watchbell.agent")

@@ -12,22 +12,24 @@ import msgspec
 
 from watchbell.agent.core import Core
 from watchbell.errors import AgentError
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    Message,
+    ModelSource,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import Message, ModelSource, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import AssistantMessage, ChunkEvent
 from watchbell.models.base import AnswerAssembler
-
-__all__ = ["AnswerLog", "AnswerRecorder"]
 
 
 class AnswerLog:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.inbox import Inbox, Retention
-from watchbell.agent.take_ups import TakeUps
 from watchbell.context import Context
 from watchbell.log.event import Event
 from watchbell.log.messages import Message
@@ -19,8 +19,6 @@ from watchbell.models.base import Answerer
 from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
 from watchbell.tools.registry import ToolRegistry
-
-__all__ = ["Core", "Phase", "Reservation"]
 
 Phase: TypeAlias = Literal["idle", "turn", "maintenance", "closed"]
 """What an agent does."""

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import cast
 
-from watchbell.agent.abort import TurnAbortedError
+from watchbell.agent._abort import TurnAbortedError
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.agent.runner import TurnRecorder, TurnRunner
@@ -21,8 +21,6 @@ from watchbell.log.payloads import AbortKind, Reason, TurnStart
 from watchbell.log.turns import last_turn
 from watchbell.models.base import ChatModel
 from watchbell.tools.definition import AbortSignal
-
-__all__ = ["Driver"]
 
 _logger = logging.getLogger("watchbell.agent")
 # Not the task itself: its own context would hold it, and every turn leave a cycle for the collector.

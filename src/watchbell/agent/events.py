@@ -10,8 +10,6 @@ from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.log.messages import Message, TextBlock
 
-__all__ = ["AgentCreated", "AgentDisposed", "AgentIdle", "StepPlan", "StepPrepare"]
-
 
 class AgentCreated(msgspec.Struct, frozen=True):
     """An agent was made; its driver begins no turn before all have heard of it."""

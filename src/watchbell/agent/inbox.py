@@ -26,8 +26,6 @@ from watchbell.log.projection import (
     WorkRow,
 )
 
-__all__ = ["Inbox", "Retention", "Target"]
-
 Target = Literal["next-turn", "next-step"]
 
 

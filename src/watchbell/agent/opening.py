@@ -13,8 +13,6 @@ from watchbell.log.turns import close_open_turn
 from watchbell.sessions.live import Sessions
 from watchbell.sessions.session import Session
 
-__all__ = ["Begin", "Prepare", "place_damage", "plan_opening"]
-
 Begin = Callable[[Agent, Inbox], None]
 """Begins a part of an agent that has just come to be, before a turn may begin; called with its inbox."""
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
+from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.agent.driver import Driver
@@ -17,7 +18,6 @@ from watchbell.agent.inbox import Inbox, Retention
 from watchbell.agent.opening import Begin, Prepare, place_damage, plan_opening
 from watchbell.agent.runner import TurnRunner
 from watchbell.agent.steps import Requests, StepAssembler
-from watchbell.agent.take_ups import TakeUps
 from watchbell.context import Context
 from watchbell.errors import AgentClosedError, CorruptLogError, PersistenceError, SessionNotFoundError
 from watchbell.listeners import Subscription, Subscriptions
@@ -25,8 +25,6 @@ from watchbell.log.transcript import TranscriptLength
 from watchbell.models.base import Answerer, ChatModel
 from watchbell.sessions.events import SessionHealed
 from watchbell.sessions.session import Session
-
-__all__ = ["AgentRegistry"]
 
 _logger = logging.getLogger("watchbell.agent")
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent._abort import raise_if_aborted, until_aborted
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
 from watchbell.agent.turn import Turn
@@ -23,8 +23,6 @@ from watchbell.log.payloads import Completed, MaxTokens, Reason
 from watchbell.models.base import Answerer
 from watchbell.tools.definition import AbortSignal, Tool
 from watchbell.tools.registry import ToolOutcome, aborted_outcome, failed_outcome, render_value
-
-__all__ = ["TurnRecorder", "TurnRunner"]
 
 T = TypeVar("T")
 _NOT_STARTED = ToolOutcome(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from watchbell.agent.abort import raise_if_aborted, until_aborted
+from watchbell.agent._abort import raise_if_aborted, until_aborted
 from watchbell.agent.agent import Agent
 from watchbell.agent.core import Core
 from watchbell.agent.events import StepPlan, StepPrepare
@@ -27,8 +27,6 @@ from watchbell.log.payloads import (
 from watchbell.log.projection import AnyRow, Projection, Reader
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import AbortSignal
-
-__all__ = ["Requests", "StepAssembler"]
 
 
 class _HeaderRow(AnyRow, frozen=True, gc=False, tag_field="type", tag="request/header"):

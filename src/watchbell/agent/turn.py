@@ -10,15 +10,14 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from watchbell.agent.abort import TurnAbortedError, raise_if_aborted, until_aborted_here
+from watchbell.agent._abort import TurnAbortedError, raise_if_aborted, until_aborted_here
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerLog
 from watchbell.agent.core import Core
 from watchbell.agent.steps import StepAssembler
 from watchbell.errors import ModelError, PersistenceError
-from watchbell.log.chunks import Finish, FinishReason
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, ToolCallBlock
+from watchbell.log.messages import Finish, FinishReason, Message, ToolCallBlock
 from watchbell.log.payloads import (
     Aborted,
     AbortKind,
@@ -36,8 +35,6 @@ from watchbell.log.turns import tool_result
 from watchbell.models.base import ChatModel, ModelRequest
 from watchbell.tools.definition import AbortSignal, ToolExecution
 from watchbell.tools.registry import ToolOutcome
-
-__all__ = ["Turn", "answer_turn"]
 
 _logger = logging.getLogger("watchbell.agent")
 

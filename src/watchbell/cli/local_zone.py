@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from watchbell.zones import ZoneTable
 
-__all__ = ["choose_zone"]
-
 
 def choose_zone(zones: ZoneTable, wanted: str | None) -> str | None:
     """Return the person's zone in the list's own spelling; None when nothing says which it is.

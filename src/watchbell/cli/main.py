@@ -25,8 +25,6 @@ from watchbell.cli.console.guard import report, start_logging
 from watchbell.cli.console.output import prepare_streams
 from watchbell.errors import WatchbellError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="watchbell",
     no_args_is_help=True,

@@ -10,26 +10,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from watchbell.cli.completion import complete_session
+from watchbell.cli._completion import complete_session
 from watchbell.errors import SettingsError
 from watchbell.host.settings import DEFAULT_HOME, Effective, load_settings
-
-__all__ = [
-    "DEFAULT_HOME",
-    "BaseUrl",
-    "Config",
-    "GivenHome",
-    "Home",
-    "Json",
-    "Model",
-    "NewSession",
-    "OptionalSession",
-    "ProgramOptions",
-    "Session",
-    "TimeZone",
-    "find_settings",
-    "inherit_home",
-]
 
 
 class ProgramOptions(msgspec.Struct, frozen=True):

@@ -17,8 +17,6 @@ from watchbell.schedule.plugin import plugin
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.zones import ZoneTable
 
-__all__ = ["Program"]
-
 
 class Program(msgspec.Struct, frozen=True):
     """What a command that talks was told.

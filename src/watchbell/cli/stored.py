@@ -17,8 +17,6 @@ from watchbell.storage.base import SessionRef, StoredLog
 from watchbell.storage.jsonl.layout import Compression, is_project_directory, unescape_session_id
 from watchbell.storage.jsonl.store import JsonlStorage
 
-__all__ = ["Reading", "find_free_id", "fold_reminders", "open_store", "read_every", "read_log_of", "read_one"]
-
 
 class Reading(msgspec.Struct, frozen=True):
     """A stored session, as far as it can be read.

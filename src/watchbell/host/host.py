@@ -17,8 +17,6 @@ from watchbell.storage.base import SessionPersistence
 from watchbell.tools.definition import Tool
 from watchbell.tools.registry import ToolRegistry
 
-__all__ = ["Host"]
-
 
 class Host:
     """Everything that agents need, for as long as the `async with` block runs.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from watchbell.errors import SettingsError
-from watchbell.host._settings_file import read_config
+from watchbell.host.settings_file import read_config
 from watchbell.models.base import ChatModel
 from watchbell.models.openai.model import IDLE_TIMEOUT_SECONDS, MAX_RETRIES, OpenAIModel
 from watchbell.models.openai.providers import DIALECTS, Dialect, check_base_url, find_provider, show_url

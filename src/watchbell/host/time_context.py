@@ -22,8 +22,6 @@ from watchbell.log.projection import AnyRow, Projection, Reader
 from watchbell.sessions.session import Session
 from watchbell.zones import ZoneTable
 
-__all__ = ["TIME_ZONE_KEY", "TimeContextPlugin", "render_time_context", "time_context"]
-
 TIME_ZONE_KEY = "timeZone"
 """Where a person's message says in its `source` which IANA zone the person is in."""
 

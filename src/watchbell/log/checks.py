@@ -5,32 +5,14 @@ Nothing here decodes more than it looks at: a payload can be large, and as objec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, UnsupportedLogError
-from watchbell.log.event import SURFACE_TYPES, Replacement
+from watchbell.log.event import SURFACE_TYPES, Event, Replacement
 from watchbell.log.values import MAX_NESTING, count_values, nesting_depth
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-
-__all__ = [
-    "MAX_ROW_BYTES",
-    "MAX_SAFE_INTEGER",
-    "MAX_VALUES",
-    "MESSAGE_TYPES",
-    "Count",
-    "Holder",
-    "Identified",
-    "check_messages",
-    "check_place",
-    "check_size",
-    "check_surface",
-    "check_values",
-]
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact."""

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError, InvalidEventError, UnsupportedLogError
+from watchbell.log._packing import PACKED_TYPES, decode_packed, pack
 from watchbell.log.checks import (
     MAX_ROW_BYTES,
     MAX_SAFE_INTEGER,
@@ -29,7 +30,6 @@ from watchbell.log.checks import (
 from watchbell.log.event import Event, known_types
 from watchbell.log.eventlog import PackedRow
 from watchbell.log.header import FORMAT_VERSION, SessionHeader
-from watchbell.log.packing import PACKED_TYPES, decode_packed, pack
 from watchbell.log.values import (
     MAX_NESTING,
     decode_json,
@@ -39,15 +39,6 @@ from watchbell.log.values import (
     outer_keys,
     unmask_surrogates,
 )
-
-__all__ = [
-    "SUSPICIOUS_LENGTH",
-    "decode_header",
-    "decode_row",
-    "decode_rows",
-    "encode_header",
-    "encode_rows",
-]
 
 Row: TypeAlias = Event | PackedRow
 

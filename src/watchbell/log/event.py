@@ -16,17 +16,6 @@ from msgspec import UNSET, UnsetType
 from watchbell.errors import CorruptLogError
 from watchbell.log.values import decode_json, decode_typed, encode_json
 
-__all__ = [
-    "OWN_PREFIX",
-    "SURFACE_TYPES",
-    "Draft",
-    "Event",
-    "Replacement",
-    "declare_type",
-    "known_types",
-    "written_types",
-]
-
 T = TypeVar("T")
 
 SURFACE_TYPES = frozenset({"user/message", "assistant/message", "tool/result"})

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import Protocol, overload
 
 import msgspec
 
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-
-__all__ = ["EventLog", "PackedRow", "Rows"]
+from watchbell.log.event import Event
 
 _encode = msgspec.json.Encoder().encode
 

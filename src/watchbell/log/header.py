@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["FORMAT_VERSION", "SessionHeader"]
-
 FORMAT_VERSION = 0
 """Version of the log format that is read and written."""
 

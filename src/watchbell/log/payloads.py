@@ -8,40 +8,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from watchbell.errors import CorruptLogError
-from watchbell.log.chunks import Chunk
 from watchbell.log.event import Event
-from watchbell.log.messages import Message
+from watchbell.log.messages import Chunk, Message
 from watchbell.log.values import decode_typed
-
-__all__ = [
-    "AbortKind",
-    "AbortReason",
-    "Aborted",
-    "AssistantMessage",
-    "Blocked",
-    "Carrier",
-    "ChunkEvent",
-    "Completed",
-    "EndSeed",
-    "Failed",
-    "Interrupted",
-    "MaxTokens",
-    "OtherReason",
-    "Reason",
-    "RequestContext",
-    "RequestHeader",
-    "Splice",
-    "StepMark",
-    "TakeUp",
-    "ToolCallEvent",
-    "ToolResultEvent",
-    "ToolSpec",
-    "TurnEnd",
-    "TurnFailure",
-    "TurnStart",
-    "carried_messages",
-    "surface_message",
-]
 
 
 class EndSeed(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,32 +16,10 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.checks import Identified
 from watchbell.log.codec import decode_row
 from watchbell.log.event import Replacement
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message
 from watchbell.log.payloads import Carrier, Splice, TakeUp, TurnEnd, TurnStart
 from watchbell.log.values import decode_foreign, decode_json
-
-if TYPE_CHECKING:
-    from watchbell.log.eventlog import EventLog
-
-__all__ = [
-    "WORK",
-    "WORK_TYPES",
-    "AnswerRow",
-    "AnyRow",
-    "EnteredMessageRow",
-    "EnteredRow",
-    "Projection",
-    "Reader",
-    "ResultRow",
-    "SplicedRow",
-    "SurfaceOp",
-    "SurfaceRow",
-    "TakeUpRow",
-    "TurnEndRow",
-    "TurnStartRow",
-    "WorkRow",
-    "fold",
-]
 
 T = TypeVar("T", bound="AnyRow")
 SurfaceOp: TypeAlias = Literal["append"] | Replacement

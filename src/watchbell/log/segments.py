@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from watchbell.log._packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.checks import (
     MAX_ROW_BYTES,
     MAX_SAFE_INTEGER,
@@ -29,11 +30,7 @@ from watchbell.log.checks import (
 from watchbell.log.codec import SUSPICIOUS_LENGTH, decode_row, decode_rows
 from watchbell.log.event import SURFACE_TYPES, Event, known_types
 from watchbell.log.eventlog import PackedRow
-from watchbell.log.packing import PACKED_TYPES, decode_runs, unpack
 from watchbell.log.values import MAX_NESTING, nesting_depth
-
-__all__ = ["Block", "decode_block"]
-
 
 _PACKED, _OTHER = 0, 255
 

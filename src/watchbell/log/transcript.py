@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import SURFACE_TYPES
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message
 from watchbell.log.projection import (
     AnswerRow,
@@ -18,13 +19,6 @@ from watchbell.log.projection import (
     SurfaceOp,
     SurfaceRow,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from watchbell.log.eventlog import EventLog
-
-__all__ = ["Transcript", "TranscriptLength"]
 
 _MESSAGES = Reader(SURFACE_TYPES, msgspec.json.Decoder(EnteredMessageRow | AnswerRow | ResultRow))
 _REPLACEMENTS = Reader(SURFACE_TYPES, msgspec.json.Decoder(SurfaceRow), replacing=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from watchbell.log.event import Draft
+from watchbell.log.eventlog import EventLog
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, ToolSource
 from watchbell.log.payloads import (
     Interrupted,
@@ -17,11 +16,6 @@ from watchbell.log.payloads import (
     TurnStart,
     surface_message,
 )
-
-if TYPE_CHECKING:
-    from watchbell.log.eventlog import EventLog
-
-__all__ = ["close_open_turn", "last_turn", "tool_result"]
 
 _TURN_TYPES = frozenset({"turn/start", "turn/end"})
 

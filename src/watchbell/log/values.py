@@ -17,21 +17,6 @@ import msgspec
 
 from watchbell.errors import InvalidEventError
 
-__all__ = [
-    "MAX_NESTING",
-    "check_json",
-    "count_strings",
-    "count_values",
-    "decode_foreign",
-    "decode_json",
-    "decode_typed",
-    "encode_json",
-    "mask_surrogates",
-    "nesting_depth",
-    "outer_keys",
-    "unmask_surrogates",
-]
-
 MAX_NESTING = 256
 """Deepest nesting of arrays and objects in one row (log-format, "Size")."""
 

@@ -16,9 +16,6 @@ from watchbell.log.eventlog import EventLog, PackedRow
 from watchbell.log.payloads import ToolCallEvent
 from watchbell.log.values import decode_typed
 
-__all__ = ["verify_events"]
-
-
 # Only what is looked at is decoded: a payload can be large, and as objects many times as large.
 
 

@@ -9,21 +9,22 @@ import msgspec
 from msgspec import UNSET
 
 from watchbell.errors import ModelError
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    Message,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.payloads import ToolSpec
-
-__all__ = ["AnswerAssembler", "AnswerBlock", "Answerer", "ChatModel", "ModelRequest"]
 
 AnswerBlock: TypeAlias = TextBlock | ReasoningBlock | ToolCallBlock
 """What an answer is made of."""

@@ -16,8 +16,6 @@ import msgspec
 from watchbell.errors import ModelError
 from watchbell.models.openai.providers import Provider, show_url
 
-__all__ = ["LONGEST_WAIT_MS", "Asked", "no_api", "stalled", "translate", "worth_retrying"]
-
 LONGEST_WAIT_MS = 60_000
 """A provider that asks for more patience than this gets no second request."""
 

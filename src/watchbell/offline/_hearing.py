@@ -19,6 +19,8 @@ _Pieces: TypeAlias = dict[str, re.Match[str]]
 _LONGEST = 2_000  # characters; the patterns are not made for more
 _ZONES = ZoneTable()
 _EXAMPLE = "Say it in one sentence, for example: remind me at 2030-01-01 09:00 in Europe/Berlin to call Ann."
+_DAYS: list[str] = [*grammar.DAYS.split("|")]
+_MONTHS: list[str] = [*grammar.MONTHS.split("|")]
 _AREAS = ("Africa", "America", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific")
 _ANY = "is are it there please can could you tell me us show now and the my what what's what’s which"
 _REMINDERS = f"{_ANY} do i we have any all of our active current list reminder schedule"
@@ -286,12 +288,12 @@ def _read_day(day: re.Match[str], today: date, has_passed: bool) -> date | str:
     if day["date"]:
         number = int(re.sub(r"\D", "", day["date"]))
         name = re.search(rf"\b(?:{grammar.MONTHS})", said)
-        month = grammar.MONTHS.split("|").index(name[0]) + 1 if name else 0
+        month = _MONTHS.index(name[0]) + 1 if name else 0
         year = int(day["year"] or today.year + ((month, number) < (today.month, today.day)))
         return f"{year:04}-{month:02}-{number:02}"  # whether the calendar has it is the tool's to say
     if not day["weekday"]:
         return today + timedelta(days=2 if "after" in said else int("tomorrow" in said))
-    ahead = (grammar.DAYS.split("|").index(day["weekday"].lower()) - today.weekday()) % 7
+    ahead = (_DAYS.index(day["weekday"].lower()) - today.weekday()) % 7
     is_next = (day["next"] or "").lower().startswith("next")
     # On a Monday, "Monday" may be today; and "next Friday" may be the one of this week or of the next.
     if (ahead == 0 and not (has_passed or is_next)) or (is_next and 0 < ahead < 7 - today.weekday()):

@@ -11,32 +11,28 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import groupby
 
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
-    TextDelta,
-    ToolCallDelta,
-    UsageChunk,
-)  # fmt: skip
-from watchbell.log.messages import (
     Message,
     PersonSource,
     PluginSource,
     TextBlock,
+    TextDelta,
     ToolCallBlock,
+    ToolCallDelta,
     ToolResultBlock,
     ToolSource,
-)  # fmt: skip
+    UsageChunk,
+)  # fmt: skip  # fmt: skip
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
 from watchbell.offline._hearing import Call, Wish, read_now, read_wish
 from watchbell.offline._speech import HELP, read_list, render_due, render_outcome, tell_list
 from watchbell.reminders.framing import decode_frame
-
-__all__ = ["OfflineModel"]
 
 _PIECE = re.compile(r"\s*\S+(?:\s+\S+){0,2}")
 _ARGUMENTS_PIECE = 12

@@ -12,7 +12,8 @@ import json
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from datetime import tzinfo
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -27,21 +28,6 @@ from watchbell.reminders.records import (
 )
 from watchbell.reminders.times import After, At, CreateRequest, Every, Selector, ZoneLookup
 from watchbell.reminders.views import RefusedError
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
-__all__ = [
-    "CreateArguments",
-    "DeleteArguments",
-    "Limits",
-    "ListArguments",
-    "LocalTime",
-    "decode_create",
-    "decode_delete",
-    "decode_list",
-    "require_room",
-]
 
 
 class LocalTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

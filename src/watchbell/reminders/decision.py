@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from watchbell.instants import Instant, render_instant
 from watchbell.reminders.records import Dispatch, EveryRecord, Record
+from watchbell.reminders.state import ScheduleState
 from watchbell.reminders.times import occurrence_at
-
-if TYPE_CHECKING:
-    from watchbell.reminders.state import ScheduleState
-
-__all__ = ["MAX_BATCH_BYTES", "Batch", "Decision", "OneShot", "decide", "derive_dispatches"]
 
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 """Most bytes that the reminders of one batch take in the row of their message; a row may have twice that."""

@@ -7,7 +7,7 @@ turn by the message, and the end of that turn says the rest (contract sections 5
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,9 @@ from watchbell.errors import ScheduleLogError
 from watchbell.instants import decode_instant, render_instant
 from watchbell.log import payloads
 from watchbell.log.codec import decode_row
+from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Message
 from watchbell.log.projection import (
     WORK_TYPES,
     EnteredMessageRow,
@@ -40,20 +42,6 @@ from watchbell.reminders.records import (
 )
 from watchbell.reminders.state import ActiveReminders, ScheduleState
 from watchbell.reminders.times import occurrence_at
-
-if TYPE_CHECKING:
-    from watchbell.log.event import Event
-    from watchbell.log.messages import Message
-
-__all__ = [
-    "Deliveries",
-    "Delivery",
-    "MissingDispatches",
-    "Outcome",
-    "Receipts",
-    "ReminderPresentation",
-    "schedule_reminder_presentation",
-]
 
 Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "cancelled", "pending", "unknown"]
 """What became of a delivery.

@@ -18,19 +18,6 @@ from watchbell.log.messages import Message, PluginSource
 from watchbell.reminders.decision import Decision, OneShot
 from watchbell.reminders.records import is_schedule_id
 
-__all__ = [
-    "PLUGIN_NAME",
-    "DueReminder",
-    "Occurrence",
-    "ReminderKey",
-    "decode_frame",
-    "derive_key",
-    "derive_message_id",
-    "json_string",
-    "render_source",
-    "render_text",
-]
-
 PLUGIN_NAME = "schedule"
 """Names Schedule in the source of its messages."""
 

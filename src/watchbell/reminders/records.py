@@ -18,33 +18,6 @@ from watchbell.log.event import Draft, Event, declare_type
 from watchbell.log.projection import AnyRow, Reader
 from watchbell.log.values import encode_json
 
-__all__ = [
-    "CHANGES",
-    "MAX_SAFE_INTEGER",
-    "MIN_EVERY_INTERVAL_SECONDS",
-    "SCHEDULE_CHANGE",
-    "WHITE_SPACE",
-    "AfterRecord",
-    "AtRecord",
-    "Change",
-    "ChangeRow",
-    "Create",
-    "CreateLine",
-    "Delete",
-    "Dispatch",
-    "DispatchLine",
-    "EveryRecord",
-    "Record",
-    "UnreadableChange",
-    "decode_change",
-    "draft_change",
-    "encode_change",
-    "is_schedule_id",
-    "render_change",
-    "render_record",
-    "trim",
-]
-
 SCHEDULE_CHANGE = declare_type("schedule/change")
 """The one event type of the protocol."""
 

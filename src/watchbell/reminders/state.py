@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import msgspec
 
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import MAX_INSTANT_MS, Duration, Instant, decode_instant, render_instant
+from watchbell.log.eventlog import EventLog
 from watchbell.log.projection import Projection
 from watchbell.reminders.records import (
     CHANGES,
@@ -24,11 +25,6 @@ from watchbell.reminders.records import (
     UnreadableChange,
 )
 from watchbell.reminders.times import occurrence_at
-
-if TYPE_CHECKING:
-    from watchbell.log.eventlog import EventLog
-
-__all__ = ["ActiveReminder", "ActiveReminders", "ScheduleState"]
 
 _MANY_ROWS = 100
 _NO_INTERVAL = Duration(0)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from datetime import tzinfo
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from watchbell.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, Duration, Instant, render_instant
 from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord, Record
 from watchbell.reminders.views import RefusedError
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
-__all__ = [
-    "After",
-    "At",
-    "CreateRequest",
-    "Every",
-    "Selector",
-    "ZoneLookup",
-    "occurrence_at",
-    "resolve",
-]
 
 
 class ZoneLookup(Protocol):

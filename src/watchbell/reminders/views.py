@@ -14,22 +14,6 @@ from msgspec import UNSET, UnsetType
 from watchbell.instants import Instant
 from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord, Record, render_record
 
-__all__ = [
-    "AfterView",
-    "Answer",
-    "AtView",
-    "Deletion",
-    "ErrorCode",
-    "EveryView",
-    "Failure",
-    "Operation",
-    "RefusedError",
-    "View",
-    "derive_view",
-    "render_answer",
-    "render_view",
-]
-
 # fmt: off
 ErrorCode: TypeAlias = Literal[
     "invalid_prompt", "invalid_selector", "invalid_rule", "invalid_time_zone",

@@ -6,25 +6,19 @@ Opt-in, for tests and careful deployments (contract section 7).
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from watchbell.context import Context
 from watchbell.errors import ScheduleLogError
+from watchbell.log.event import Draft
 from watchbell.log.values import encode_json
 from watchbell.reminders.records import SCHEDULE_CHANGE, decode_change
 from watchbell.reminders.state import ScheduleState
 from watchbell.sessions.events import SessionCreated
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-
-    from watchbell.context import Context
-    from watchbell.log.event import Draft
-    from watchbell.sessions.live import Sessions
-    from watchbell.sessions.session import Session
-
-__all__ = ["InvariantPlugin", "invariant"]
+from watchbell.sessions.live import Sessions
+from watchbell.sessions.session import Session
 
 _logger = logging.getLogger("watchbell.schedule")
 

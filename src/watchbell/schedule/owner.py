@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
+from watchbell.agent.agent import Agent
 from watchbell.backoff import pause_seconds
+from watchbell.clock import Clock, Timer
 from watchbell.errors import ScheduleLogError
 from watchbell.instants import Instant
 from watchbell.log.messages import Message, TextBlock
-from watchbell.reminders.decision import decide, derive_dispatches
+from watchbell.reminders.decision import Decision, decide, derive_dispatches
 from watchbell.reminders.framing import derive_message_id, render_source, render_text
 from watchbell.reminders.records import draft_change
-
-if TYPE_CHECKING:
-    from watchbell.agent.agent import Agent
-    from watchbell.clock import Clock, Timer
-    from watchbell.reminders.decision import Decision
-    from watchbell.schedule.transactions import Transactions
-
-__all__ = ["Owner"]
+from watchbell.schedule.transactions import Transactions
 
 _logger = logging.getLogger("watchbell.schedule")
 

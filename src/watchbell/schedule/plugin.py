@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
+from watchbell.agent.agent import Agent
 from watchbell.agent.events import AgentDisposed, AgentIdle
+from watchbell.agent.inbox import Inbox
+from watchbell.agent.opening import Begin
+from watchbell.clock import Clock
+from watchbell.context import Context
 from watchbell.errors import CorruptLogError, ScheduleLogError, ToolConflictError
+from watchbell.listeners import Subscription
+from watchbell.log.eventlog import EventLog
 from watchbell.reminders.arguments import Limits
 from watchbell.reminders.deliveries import MissingDispatches
 from watchbell.reminders.framing import PLUGIN_NAME
-from watchbell.reminders.records import draft_change
+from watchbell.reminders.records import Dispatch, draft_change
 from watchbell.reminders.state import ScheduleState
+from watchbell.reminders.times import ZoneLookup
 from watchbell.schedule.owner import Owner
 from watchbell.schedule.tools import catalog_tools, schedule_tools
 from watchbell.schedule.transactions import Transactions
+from watchbell.sessions.session import Session
 from watchbell.zones import ZoneTable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from watchbell.agent.agent import Agent
-    from watchbell.agent.inbox import Inbox
-    from watchbell.agent.opening import Begin
-    from watchbell.clock import Clock
-    from watchbell.context import Context
-    from watchbell.listeners import Subscription
-    from watchbell.log.eventlog import EventLog
-    from watchbell.reminders.records import Dispatch
-    from watchbell.reminders.times import ZoneLookup
-    from watchbell.sessions.session import Session
-
-__all__ = ["SchedulePlugin", "plugin"]
 
 _logger = logging.getLogger("watchbell.schedule")
 _NO_REMINDERS = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watchbell.errors import ToolAbortedError
 from watchbell.reminders.arguments import (
@@ -16,6 +17,7 @@ from watchbell.reminders.arguments import (
     decode_delete,
     decode_list,
 )
+from watchbell.reminders.times import ZoneLookup
 from watchbell.reminders.views import (
     AfterView,
     Answer,
@@ -26,17 +28,9 @@ from watchbell.reminders.views import (
     RefusedError,
     render_answer,
 )
-from watchbell.tools.definition import Tool
+from watchbell.schedule.transactions import Transactions
+from watchbell.tools.definition import Run, Tool, ToolExecution
 from watchbell.tools.schema import derive_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from watchbell.reminders.times import ZoneLookup
-    from watchbell.schedule.transactions import Transactions
-    from watchbell.tools.definition import Run, ToolExecution
-
-__all__ = ["TOOL_NAMES", "catalog_tools", "schedule_tools"]
 
 TOOL_NAMES = ("schedule_create", "schedule_list", "schedule_delete")
 """The tools, in the order in which `schedule_tools` returns them."""

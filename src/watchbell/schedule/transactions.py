@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from watchbell.clock import Clock
 from watchbell.errors import ScheduleLogError, ToolAbortedError
 from watchbell.instants import Instant
 from watchbell.reminders.arguments import Limits, require_room
@@ -20,16 +22,9 @@ from watchbell.reminders.records import Create, Delete, draft_change
 from watchbell.reminders.state import ScheduleState
 from watchbell.reminders.times import CreateRequest, resolve
 from watchbell.reminders.views import Deletion, Failure, Operation, RefusedError, View, derive_view
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
-
-    from watchbell.clock import Clock
-    from watchbell.sessions.live import Sessions
-    from watchbell.sessions.session import Session
-    from watchbell.tools.definition import AbortSignal
-
-__all__ = ["Transactions"]
+from watchbell.sessions.live import Sessions
+from watchbell.sessions.session import Session
+from watchbell.tools.definition import AbortSignal
 
 T = TypeVar("T")
 

@@ -6,8 +6,6 @@ import msgspec
 
 from watchbell.sessions.session import Session
 
-__all__ = ["FlushSession", "SessionClosed", "SessionCreated", "SessionHealed"]
-
 
 class SessionCreated(msgspec.Struct, frozen=True):
     """A session was created, resumed or forked, and is live."""

@@ -9,10 +9,12 @@ import os
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
+from watchbell.clock import Clock
+from watchbell.context import Context
 from watchbell.errors import (
     PersistenceError,
     SessionClosedError,
@@ -20,18 +22,12 @@ from watchbell.errors import (
     SessionLockedError,
     SettingsError,
 )
+from watchbell.log.eventlog import EventLog
 from watchbell.log.header import SessionHeader
 from watchbell.sessions.events import FlushSession, SessionClosed, SessionCreated, SessionHealed
 from watchbell.sessions.session import Session
 from watchbell.sessions.write_behind import WriteBehind
-
-if TYPE_CHECKING:
-    from watchbell.clock import Clock
-    from watchbell.context import Context
-    from watchbell.log.eventlog import EventLog
-    from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog, TornTail
-
-__all__ = ["Sessions"]
+from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog, TornTail
 
 _logger = logging.getLogger("watchbell")
 

@@ -18,12 +18,6 @@ from watchbell.log.payloads import EndSeed, carried_messages
 from watchbell.log.projection import Projection, fold
 from watchbell.log.values import MAX_NESTING, check_json, nesting_depth
 
-__all__ = [
-    "Guard",
-    "Observer",
-    "Session",
-]
-
 SLICE_EVENTS = 2_000
 """About how many events are folded before others get their turn: a millisecond or two."""
 

@@ -16,8 +16,6 @@ from watchbell.log.event import Event
 from watchbell.sessions.session import Session
 from watchbell.storage.base import LogWriter
 
-__all__ = ["WriteBehind"]
-
 WINDOW_SECONDS = 0.2
 """Longest time that an appended event waits for companions."""
 

@@ -14,8 +14,6 @@ from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
 from watchbell.log.header import SessionHeader
 
-__all__ = ["LogWriter", "SessionPersistence", "SessionRef", "StoredLog", "TornTail"]
-
 
 class SessionRef(msgspec.Struct, frozen=True):
     """A stored session, as a listing names it.

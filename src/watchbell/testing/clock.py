@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from watchbell.clock import RECHECK_SECONDS, WallClock
 from watchbell.instants import Instant, render_instant
 
-__all__ = ["DEFAULT_START", "SimulatedClock"]
-
 DEFAULT_START = "2026-12-01T00:00:00.000Z"
 """Wall time at which a simulation starts unless told otherwise."""
 

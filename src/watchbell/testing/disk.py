@@ -13,8 +13,6 @@ from typing import TypeAlias
 from watchbell.storage.jsonl.files import FileSystem
 from watchbell.testing.loop import ProcessKilled
 
-__all__ = ["SimulatedDisk"]
-
 _Change: TypeAlias = tuple[int, bytes | None]
 """Bytes written at an offset; None cuts the file there."""
 

@@ -11,8 +11,6 @@ from watchbell.log.event import Event
 from watchbell.log.header import SessionHeader
 from watchbell.storage.base import LogWriter, SessionPersistence, SessionRef, StoredLog
 
-__all__ = ["FaultyPersistence", "HeldWrites"]
-
 
 class HeldWrites:
     """Writes that stand still until `release`.

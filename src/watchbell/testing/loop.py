@@ -13,16 +13,6 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from watchbell.testing.clock import DEFAULT_START, SimulatedClock
 
-__all__ = [
-    "LeftoverTaskError",
-    "ProcessKilled",
-    "SimulatedEventLoop",
-    "SimulationDeadlockError",
-    "bury",
-    "simulate",
-    "without_leftovers",
-]
-
 T = TypeVar("T")
 V = TypeVar("V")
 Ts = TypeVarTuple("Ts")

@@ -11,8 +11,6 @@ from watchbell.testing.clock import DEFAULT_START, SimulatedClock
 from watchbell.testing.disk import SimulatedDisk
 from watchbell.testing.loop import ProcessKilled, SimulatedEventLoop, bury, without_leftovers
 
-__all__ = ["SimulatedMachine"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.header import SessionHeader
 from watchbell.storage.base import LogWriter, SessionRef, StoredLog
 
-__all__ = ["MemoryDisk", "MemoryStorage"]
-
 
 class MemoryDisk:
     """What is durable, and who has it open for writing.

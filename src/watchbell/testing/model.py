@@ -10,22 +10,22 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.values import encode_json
 from watchbell.models.base import ModelRequest
-
-__all__ = ["Answer", "Part", "Script", "ScriptedModel", "call", "fail", "hang", "say", "think"]
 
 _PIECE = 8
 """Most characters in one delta: small enough that short answers come in several."""

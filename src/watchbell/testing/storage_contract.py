@@ -31,8 +31,6 @@ from watchbell.log.event import Draft, Event
 from watchbell.log.header import SessionHeader
 from watchbell.storage.base import SessionPersistence
 
-__all__ = ["BreakWrites", "Connect", "RemoveLog", "StorageContract"]
-
 Connect: TypeAlias = Callable[[], SessionPersistence]
 """Opens one more store over the same place."""
 

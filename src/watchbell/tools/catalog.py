@@ -9,8 +9,6 @@ import msgspec
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import Schema, Tool
 
-__all__ = ["catalog", "render_catalog_json", "render_catalog_markdown"]
-
 
 def catalog(tools: Iterable[Tool]) -> list[Schema]:
     """Return `name`, `description`, `parameters` and `output` of each tool, by name."""

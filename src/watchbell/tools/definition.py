@@ -18,8 +18,6 @@ from watchbell.errors import InvalidEventError, ToolAbortedError, ToolError
 from watchbell.listeners import Subscription, Subscriptions
 from watchbell.log.values import decode_json, encode_json
 
-__all__ = ["AbortSignal", "ErrorValue", "Run", "Schema", "Tool", "ToolExecution"]
-
 Schema: TypeAlias = dict[str, Any]
 """A JSON Schema, as decoded JSON."""
 

@@ -13,8 +13,6 @@ from watchbell.log.values import decode_typed
 from watchbell.tools.definition import ErrorValue, Run, Tool, ToolExecution
 from watchbell.tools.schema import derive_schema
 
-__all__ = ["tool"]
-
 
 @overload
 def tool(function: Callable[..., object], /) -> Tool: ...

@@ -14,15 +14,6 @@ from watchbell.log.payloads import ToolSpec
 from watchbell.log.values import encode_json
 from watchbell.tools.definition import ErrorValue, Tool, ToolExecution
 
-__all__ = [
-    "MAX_RESULT_BYTES",
-    "ToolOutcome",
-    "ToolRegistry",
-    "aborted_outcome",
-    "failed_outcome",
-    "render_value",
-]
-
 MAX_RESULT_BYTES = 64 * 1024
 """Most UTF-8 bytes of a result's text that a model gets, the note about a cut included."""
 

@@ -9,8 +9,6 @@ import msgspec
 from watchbell.errors import ToolError
 from watchbell.tools.definition import Schema
 
-__all__ = ["derive_schema"]
-
 
 def derive_schema(name: str, shape: object, *, docstrings: bool = True) -> Schema:
     """Return the JSON Schema of a type, every struct inlined where it is used.

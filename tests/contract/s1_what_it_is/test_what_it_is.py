@@ -7,42 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
-from tests.contract.world import SESSION, World, create_row, is_reminder, later
+from tests.contract.live import Live, living
+from tests.contract.world import SESSION, World, create_row, later
+from tests.program import results
 from watchbell import Host
 from watchbell.errors import PersistenceError
 from watchbell.testing import SimulatedClock, call
 
+CREATE = call("schedule_create", {"prompt": "p", "after_seconds": 600})
 TOOLS = ["schedule_create", "schedule_delete", "schedule_list"]
 
 
-def test_every_future_root_agent_gets_the_three_tools() -> None:
+@living
+async def test_every_future_root_agent_gets_the_three_tools(at: Live) -> None:
     """Every root agent that begins to live while Schedule is loaded has the tools `schedule_create`,
     `schedule_list` and `schedule_delete`."""
-
-    async def names(host: Host, _: SimulatedClock) -> list[list[str]]:
-        agents = [await host.agents.create("one"), await host.agents.create("two")]
-        return [[spec.name for spec in agent.tools.specs()] for agent in agents]
-
-    assert World().live(names) == [TOOLS, TOOLS]
+    for agent in (await at.agents.create("one"), await at.agents.create("two")):
+        assert [spec.name for spec in agent.tools.specs()] == TOOLS
 
 
-def test_the_tools_know_the_reminders_of_their_own_session_alone() -> None:
+@living(script=[CREATE, "done", call("schedule_list"), "done"])
+async def test_the_tools_know_the_reminders_of_their_own_session_alone(at: Live) -> None:
     """The tools of an agent manage the reminders of that agent's session and of no other."""
-    script = [
-        [call("schedule_create", {"prompt": "p", "after_seconds": 600})], "done",
-        [call("schedule_list")], "done",
-    ]  # fmt: skip
-
-    async def body(host: Host, _: SimulatedClock) -> str:
-        one, two = await host.agents.create("one"), await host.agents.create("two")
-        for agent in (one, two):
-            agent.followup("go on")
-            await agent.when_idle()
-        return two.transcript()[2].content[0].content[0].text
-
-    assert World().live(body, script=script) == "[]"
+    for agent in (await at.agents.create("one"), await at.agents.create("two")):
+        agent.followup("go on")
+        await agent.when_idle()
+    ((_, text),) = results(agent.session.events)
+    assert text == "[]"
 
 
 def test_the_log_is_the_only_authority() -> None:
@@ -72,33 +64,27 @@ def test_all_that_is_not_the_log_can_be_thrown_away() -> None:
         await agent.when_idle()
         world.disk.crash()
 
-    script = [[call("schedule_create", {"prompt": "p", "after_seconds": 600})], "ok"]
     with contextlib.suppress(PersistenceError):  # a dead program cannot store its last events
-        world.live(create_and_die, script=script)
+        world.live(create_and_die, script=[CREATE, "ok"])
     assert [view["id"] for view in world.list()] == ["schedule-1"]
     assert len(world.live_for(700, start=later(60))) == 1
 
 
-def test_a_reminder_comes_on_time_while_its_session_is_live() -> None:
+@living(log=[create_row("at")])
+async def test_a_reminder_comes_on_time_while_its_session_is_live(at: Live) -> None:
     """While its session is live, a reminder comes at its time."""
-    world = World(create_row("at", scheduledAt=later(600)))
-
-    async def body(host: Host, clock: SimulatedClock) -> tuple[int, int]:
-        agent = await host.agents.open(SESSION)
-        await asyncio.sleep(599)
-        before = sum(map(is_reminder, agent.transcript()))
-        await asyncio.sleep(2)
-        return before, sum(map(is_reminder, agent.transcript()))
-
-    assert world.live(body) == (0, 1)
+    await asyncio.sleep(599)
+    assert at.delivered == []
+    await asyncio.sleep(2)
+    assert at.delivered == ["schedule-1"]
 
 
 def test_a_session_that_is_not_live_does_nothing() -> None:
     """Nothing happens by itself in a session that is not live, although its program runs and the target
     passes."""
-    world = World(create_row("at", scheduledAt=later(600)))
+    world = World(create_row("at"))
 
-    async def body(host: Host, _: SimulatedClock) -> Any:
+    async def body(host: Host, _: SimulatedClock) -> None:
         await host.agents.open("another")
         await asyncio.sleep(86_400)
 
@@ -106,7 +92,7 @@ def test_a_session_that_is_not_live_does_nothing() -> None:
     assert len(world.disk.events(SESSION)) == 1
 
 
-def test_what_fell_due_meanwhile_is_overdue_and_comes_when_the_session_is_resumed() -> None:
+def test_what_fell_due_meanwhile_is_overdue_and_comes_on_resumption() -> None:
     """What fell due while its session was not live is overdue, and is delivered when the session is
     resumed."""
     world = World(create_row("at", scheduledAt=later(600)))

@@ -13,19 +13,25 @@ from typing import Any
 
 import pytest
 
-from tests.contract.world import SESSION, T0, World, create_row, delete_row, dispatch_row, later, record
+from tests.contract.live import Live, living
+from tests.contract.world import (
+    CORRUPT,
+    SESSION,
+    T0,
+    World,
+    code_of,
+    create_row,
+    delete_row,
+    dispatch_row,
+    later,
+    record,
+    without_ellipses,
+)
+from tests.program import texts
 from watchbell import Host
 from watchbell.errors import CorruptLogError
 from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import SimulatedClock
-
-CORRUPT = "corrupt_schedule_log"
-
-
-def code_of(*rows: dict[str, Any] | str, seed_length: int | None = None) -> str | None:
-    """What a list answers about a log: the code, or None when it lists."""
-    value = World(*rows, seed_length=seed_length).list()
-    return value["code"] if isinstance(value, dict) else None
 
 
 def text(row: dict[str, Any]) -> str:
@@ -38,15 +44,13 @@ def text(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize("version", [0, 2, True, 1.0, "1", None, ...])
 def test_another_version_is_rejected(version: Any) -> None:
     """A `version` that is not the integer 1 is rejected, look-alikes such as `true`, `1.0` and `"1"` too."""
-    row = {key: value for key, value in {**create_row(), "version": version}.items() if value is not ...}
-    assert code_of(row) == CORRUPT
+    assert code_of(without_ellipses({**create_row(), "version": version})) == CORRUPT
 
 
 @pytest.mark.parametrize("operation", ["snooze", "Create", "", None, 1, ...])
 def test_an_unknown_operation_is_rejected(operation: Any) -> None:
     """An unknown or missing `operation` is rejected."""
-    row = {key: value for key, value in {**create_row(), "operation": operation}.items() if value is not ...}
-    assert code_of(row) == CORRUPT
+    assert code_of(without_ellipses({**create_row(), "operation": operation})) == CORRUPT
 
 
 @pytest.mark.parametrize("kind", ['"cron"', '"After"', '""', "null", "1"])
@@ -58,17 +62,15 @@ def test_an_unknown_kind_is_rejected(kind: str) -> None:
     assert code_of(row.replace('"kind":"at",', "")) == CORRUPT
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        *(create_row(**{key: ...}) for key in ("id", "prompt", "afterSeconds", "scheduledAt")),
-        create_row("every", everySeconds=...),
-        {"version": 1, "operation": "create"},
-        {"version": 1, "operation": "delete"},
-        {"version": 1, "operation": "dispatch"},
-        {},
-    ],
-)
+LACKING = [
+    *(create_row("after", "a", **{key: ...}) for key in ("prompt", "afterSeconds", "scheduledAt")),
+    *(create_row("every", "a", **{key: ...}) for key in ("id", "everySeconds")),
+    *({"version": 1, "operation": operation} for operation in ("create", "delete", "dispatch")),
+    {},
+]
+
+
+@pytest.mark.parametrize("row", LACKING)
 def test_a_missing_key_is_rejected(row: dict[str, Any]) -> None:
     """A missing key is rejected."""
     assert code_of(row) == CORRUPT
@@ -200,26 +202,16 @@ def test_a_seed_length_outside_the_log_is_corrupt() -> None:
 # --- two kinds of damage ---------------------------------------------------------------------------------
 
 
-def damage(tmp_path: Path) -> tuple[JsonlStorage, bytes]:
-    """A session in a plain file, with one damaged row between sound ones."""
-    storage = JsonlStorage(tmp_path, compression="none")
-    world = World()
-    world.storage = storage
+def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
+    """A damaged frame, row or envelope refuses to open the session with `CorruptLogError`; nothing on disk is
+    changed. `watchbell call` answers `corrupt_schedule_log`."""
+    world = World(storage=JsonlStorage(tmp_path, compression="none"))
     for _ in range(3):
         world.create(after_seconds=600)
     (log,) = tmp_path.rglob("session.jsonl")
     lines = log.read_bytes().split(b"\n")
-    lines[2] = lines[2][:-1]
-    log.write_bytes(b"\n".join(lines))
-    return storage, log.read_bytes()
-
-
-def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
-    """A damaged frame, row or envelope refuses to open the session with `CorruptLogError`; nothing on disk is
-    changed. `watchbell call` answers `corrupt_schedule_log`."""
-    storage, before = damage(tmp_path)
-    world = World()
-    world.storage = storage
+    before = b"\n".join([*lines[:2], lines[2][:-1], *lines[3:]])
+    log.write_bytes(before)
 
     async def body(host: Host, _: SimulatedClock) -> None:
         with pytest.raises(CorruptLogError):
@@ -227,7 +219,6 @@ def test_a_damaged_row_refuses_to_open_the_session(tmp_path: Path) -> None:
 
     world.live(body)
     assert [world.list()["code"], world.create(after_seconds=60)["code"]] == [CORRUPT, CORRUPT]
-    (log,) = tmp_path.rglob("session.jsonl")
     assert log.read_bytes() == before
 
 
@@ -239,15 +230,10 @@ def test_an_invalid_schedule_stream_opens_and_every_tool_says_so() -> None:
     assert len(world.changes()) == 2
 
 
-def test_an_invalid_schedule_stream_silences_the_owner_and_leaves_the_conversation() -> None:
+@living(log=[create_row("at"), create_row()], script=["hello yourself"])
+async def test_an_invalid_schedule_stream_silences_the_owner_alone(at: Live) -> None:
     """In such a session the owner stays silent, and the conversation goes on."""
-    world = World(create_row("at"), create_row())
-
-    async def body(host: Host, _: SimulatedClock) -> list[str]:
-        agent = await host.agents.resume(SESSION)
-        await asyncio.sleep(3600)
-        agent.followup("hello")
-        await agent.when_idle()
-        return [message.text for message in agent.transcript()]
-
-    assert world.live(body, script=["hello yourself"]) == ["hello", "hello yourself"]
+    await asyncio.sleep(3600)
+    at.agent.followup("hello")
+    await at.agent.when_idle()
+    assert texts(at.agent) == ["hello", "hello yourself"]

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.world import SESSION, T0, World, answer_of, create_row, later, told
+from tests.contract.live import Live, live
+from tests.contract.world import SESSION, T0, World, answer_of, create_row, later
+from tests.program import ask
 from watchbell.reminders.arguments import Limits
-from watchbell.testing import FaultyPersistence
 
 SELECTOR, PROMPT, RULE, ZONE = "invalid_selector", "invalid_prompt", "invalid_rule", "invalid_time_zone"
 RANGE, PAST, UNCERTAIN = "time_out_of_range", "not_future", "persistence_uncertain"
@@ -41,20 +42,18 @@ def create(arguments: dict[str, Any] | str, **options: Any) -> str:
 
 def answer_without_storage(tool: str, arguments: dict[str, Any]) -> str:
     """The code that a call gets while the storage confirms nothing and something waits to be confirmed."""
-    world = World()
-    store = world.storage = FaultyPersistence(world.storage)
-    store.fail_writes(None)
 
-    async def body(host: Any, _: Any) -> str:
-        agent = await host.agents.open(SESSION)
-        await told(agent, "schedule_create", {"prompt": "p", "after_seconds": 600})
+    async def body(at: Live) -> str:
+        store = at.program.store
+        store.fail_writes(None)
+        await at.remind(600)
         begun = store.writes
-        code = answer_of(await told(agent, f"schedule_{tool}", arguments))
+        code = answer_of(await ask(at.agent, f"schedule_{tool}", **arguments))
         assert (store.writes == begun) is (code != UNCERTAIN), "the storage was touched"
         store.heal()
         return code
 
-    return world.live(body)
+    return live(body)
 
 
 @pytest.mark.parametrize(("code", "arguments", "_"), ORDER)
@@ -75,15 +74,10 @@ def test_what_the_shape_shows_to_be_wrong_touches_no_persistence(
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
-    [
-        ("list", {"x": 1}, SELECTOR),
-        ("delete", {"x": 1}, SELECTOR),
-        ("delete", {}, RULE),
-        ("delete", {"id": " schedule-1"}, RULE),
-        ("list", {}, UNCERTAIN),
-        ("delete", {"id": "schedule-1"}, UNCERTAIN),
-    ],
-)
+    [("list", {"x": 1}, SELECTOR), ("delete", {"x": 1}, SELECTOR), ("delete", {}, RULE),
+     ("delete", {"id": " schedule-1"}, RULE), ("list", {}, UNCERTAIN),
+     ("delete", {"id": "schedule-1"}, UNCERTAIN)],
+)  # fmt: skip
 def test_the_other_tools_check_the_shape_first_too(tool: str, arguments: dict[str, Any], code: str) -> None:
     """So it is with the other two tools."""
     assert answer_without_storage(tool, arguments) == code
@@ -222,14 +216,9 @@ def test_every_other_character_is_kept() -> None:
 @pytest.mark.parametrize(
     ("prompt", "fits"),
     [
-        ("a" * 16_384, True),
-        ("a" * 16_385, False),
-        ("é" * 8_192, True),
-        ("é" * 8_192 + "a", False),
-        ("a" * 16_380 + "\U0001f600", True),
-        ("a" * 16_381 + "\U0001f600", False),
-        (" " * 100_000 + "a", True),
-        ("a" * 10_000_000, False),
+        *(("a" * 16_384, True), ("a" * 16_385, False), ("é" * 8_192, True), ("é" * 8_192 + "a", False)),
+        *(("a" * 16_380 + "\U0001f600", True), ("a" * 16_381 + "\U0001f600", False)),
+        *((" " * 100_000 + "a", True), ("a" * 10_000_000, False)),
     ],
     ids=lambda value: str(value)[:4],
 )
@@ -255,8 +244,8 @@ def test_the_caps_are_configurable() -> None:
     limits = Limits(max_prompt_bytes=3, max_active=1)
     assert create({"prompt": "four", "after_seconds": 600}, limits=limits) == PROMPT
     world = World()
-    codes = [
-        answer_of(world.call("create", {"prompt": "abc", "after_seconds": 600}, limits=limits)) for _ in "12"
-    ]
-    assert codes == [later(600), RULE]
+    for right in (later(600), RULE):
+        assert (
+            answer_of(world.call("create", {"prompt": "abc", "after_seconds": 600}, limits=limits)) == right
+        )
     assert len(world.list(clock=T0)) == 1

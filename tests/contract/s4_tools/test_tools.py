@@ -16,17 +16,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from tests.contract.world import (
-    SESSION,
-    T0,
-    World,
-    create_row,
-    dispatch_row,
-    is_reminder,
-    later,
-    run_watchbell,
-    told,
-)  # fmt: skip
+from tests.contract.live import Live, living
+from tests.contract.world import T0, World, create_row, dispatch_row, later, run_watchbell
 from watchbell.reminders.arguments import CreateArguments, DeleteArguments, ListArguments
 from watchbell.reminders.records import AfterRecord, AtRecord, EveryRecord
 from watchbell.reminders.views import AfterView, AtView, Deletion, ErrorCode, EveryView, Failure
@@ -113,23 +104,14 @@ def test_the_schemas_are_those_that_were_reviewed() -> None:
     assert run_watchbell("tools", "--json").stdout_bytes == kept.read_bytes()
 
 
-def test_the_schemas_come_from_one_catalog() -> None:
+@living
+async def test_the_schemas_come_from_one_catalog(at: Live) -> None:
     """They come from one generated tool catalog, which `watchbell tools --json` prints and which the model is
     sent."""
-    world = World()
-
-    async def sent(host: Any, _: Any) -> list[dict[str, Any]]:
-        agent = await host.agents.open(SESSION)
-        return [
-            {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-            for spec in agent.tools.specs()
-        ]
-
+    sent = [(spec.name, spec.description, spec.parameters) for spec in at.agent.tools.specs()]
     printed = json.loads(run_watchbell("tools", "--json").stdout)
     ours = [entry for entry in printed if entry["name"] in TOOLS]
-    assert world.live(sent) == [
-        {key: entry[key] for key in ("name", "description", "parameters")} for entry in ours
-    ]
+    assert sent == [(entry["name"], entry["description"], entry["parameters"]) for entry in ours]
 
 
 def test_the_page_of_the_catalog_is_fresh() -> None:
@@ -139,8 +121,7 @@ def test_the_page_of_the_catalog_is_fresh() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
-    [("create", CreateArguments), ("list", ListArguments), ("delete", DeleteArguments)],
+    ("name", "shape"), [("create", CreateArguments), ("list", ListArguments), ("delete", DeleteArguments)]
 )
 def test_the_schemas_are_derived_from_the_shapes_that_calls_are_read_by(
     name: str, shape: type[msgspec.Struct]
@@ -182,19 +163,13 @@ def test_a_reminder_is_overdue_when_now_is_its_target_or_later(seconds: float, s
     assert World(create_row()).list(clock=later(seconds))[0]["state"] == state
 
 
-def test_the_clock_is_read_for_the_state_after_the_barrier() -> None:
+@living
+async def test_the_clock_is_read_for_the_state_after_the_barrier(at: Live) -> None:
     """The state is read after the barrier: a create whose barrier outlasts its delay is answered as
     overdue."""
-    world = World()
-    store = world.storage = FaultyPersistence(world.storage)
-
-    async def body(host: Any, clock: Any) -> str:
-        agent = await host.agents.open(SESSION)
-        held = store.hold_writes()
-        clock.call_at(clock.now_ms() + 5_000, held.release)
-        return (await told(agent, "schedule_create", {"prompt": "p", "after_seconds": 1}))["state"]
-
-    assert world.live(body) == "overdue"
+    held = at.program.store.hold_writes()
+    at.clock.call_at(at.clock.now_ms() + 5_000, held.release)
+    assert (await at.remind(1))["state"] == "overdue"
 
 
 # --- what succeeds ---------------------------------------------------------------------------------------
@@ -272,12 +247,9 @@ def test_the_codes_are_a_closed_set_of_ten() -> None:
     rest = {"corrupt_schedule_log", "persistence_uncertain", "internal_error"}
     assert set(get_args(ErrorCode)) == {code for code, _, _ in REFUSALS} | rest
     for tool in TOOLS.values():
-        codes = [
-            node["properties"]["code"]
-            for node in nodes(tool.output)
-            if "message" in node.get("properties", ())
-        ]
-        assert [set(code["enum"]) for code in codes] == [set(get_args(ErrorCode))]
+        shapes = [node.get("properties", {}) for node in nodes(tool.output)]
+        codes = [set(shape["code"]["enum"]) for shape in shapes if "message" in shape]
+        assert codes == [set(get_args(ErrorCode))]
 
 
 def test_a_corrupt_log_is_a_value_of_its_own() -> None:
@@ -316,23 +288,14 @@ def test_an_uncertain_outcome_names_the_operation_and_the_id(operation: str) -> 
     assert msgspec.convert(value, Failure)
 
 
-def test_an_uncertain_list_knows_no_id() -> None:
+@living
+async def test_an_uncertain_list_knows_no_id(at: Live) -> None:
     """A list has no id to name, nor has a create whose preflight failed."""
-    world = World()
-    store = world.storage = FaultyPersistence(world.storage)
-    store.fail_writes(None)
-
-    async def body(host: Any, _: Any) -> list[list[str]]:
-        agent = await host.agents.open(SESSION)
-        await told(agent, "schedule_create", {"prompt": "p", "after_seconds": 600})
-        values = [
-            await told(agent, "schedule_list", {}),
-            await told(agent, "schedule_create", {"prompt": "p", "after_seconds": 600}),
-        ]
-        store.heal()
-        return [list(value) for value in values]
-
-    assert world.live(body) == [["code", "message", "operation"]] * 2
+    at.program.store.fail_writes(None)
+    await at.remind(600)
+    for value in (await at.list(), await at.remind(600)):
+        assert list(value) == ["code", "message", "operation"]
+    at.program.store.heal()
 
 
 def test_not_future_states_the_clocks_time() -> None:
@@ -343,36 +306,31 @@ def test_not_future_states_the_clocks_time() -> None:
 # --- what the model sees ---------------------------------------------------------------------------------
 
 
-def test_the_model_sees_compact_json_in_key_order() -> None:
+async def result_of_a_turn(at: Live) -> str:
+    """What the model sees of the one call that it makes in a turn."""
+    at.agent.followup("go on")
+    await at.agent.when_idle()
+    return at.agent.transcript()[2].content[0].content[0].text
+
+
+@living(script=[call("schedule_create", {"prompt": "é\u2028\U0001f600", "after_seconds": 600}), "done"])
+async def test_the_model_sees_compact_json_in_key_order(at: Live) -> None:
     """The text that the model sees is compact JSON of the value, keys in the order given here, non-ASCII
     left as it is."""
-    world = World()
-
-    async def body(host: Any, _: Any) -> str:
-        agent = await host.agents.open(SESSION)
-        agent.followup("go on")
-        await agent.when_idle()
-        return agent.transcript()[2].content[0].content[0].text
-
-    script = [call("schedule_create", {"prompt": "é\u2028\U0001f600", "after_seconds": 600}), "done"]
-    assert world.live(body, script=script) == (
+    assert await result_of_a_turn(at) == (
         '{"id":"schedule-1","kind":"after","prompt":"é\u2028\U0001f600","afterSeconds":600,'
         f'"scheduledAt":"{later(600)}","state":"scheduled","deliveryMode":"session-local"}}'
     )
 
 
-def test_a_long_result_is_cut_for_the_model_and_stays_whole_as_a_value() -> None:
+@living(
+    log=[create_row(schedule_id=str(number), prompt="p" * 1000) for number in range(100)],
+    script=[call("schedule_list"), "done"],
+)
+async def test_a_long_result_is_cut_for_the_model_and_stays_whole_as_a_value(at: Live) -> None:
     """A result of more than 64 KiB is cut for the model, with a note of how much; the value stays whole."""
-    world = World(*(create_row(schedule_id=str(number), prompt="p" * 1000) for number in range(100)))
-
-    async def body(host: Any, _: Any) -> str:
-        agent = await host.agents.open(SESSION)
-        agent.followup("go on")
-        await agent.when_idle()
-        return agent.transcript()[2].content[0].content[0].text
-
-    text = world.live(body, script=[call("schedule_list"), "done"])
+    text = await result_of_a_turn(at)
     assert len(text.encode()) <= 64 * 1024
     assert "bytes are shown" in text
-    assert len(world.list()) == 100
-    assert not any(is_reminder(message) for message in world.live_for(1))
+    assert len(await at.list()) == 100
+    assert at.delivered == []

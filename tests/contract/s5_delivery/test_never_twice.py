@@ -11,19 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import (
-    Program,
-    cut,
-    data,
-    inbox,
-    operations,
-    quiet,
-    run,
-    store,
-    types,
-)
+from tests.program import Program, cut, data, inbox, operations, quiet, run, store, types
 from watchbell import schedule
 from watchbell.agent.events import StepPlan, StepPrepare
 from watchbell.agent.inbox import Inbox
@@ -40,53 +30,40 @@ def program(clock: SimulatedClock, disk: MemoryDisk | None = None, script: Any =
 
 
 def presented(events: Any) -> list[Any]:
-    return [
-        message for message in data(events, "user/message") if message["source"].get("plugin") == "schedule"
-    ]
+    messages = data(events, "user/message")
+    return [message for message in messages if message["source"].get("plugin") == "schedule"]
 
 
 # --- the key ---------------------------------------------------------------------------------------------
 
 
-def test_the_source_names_the_reminders_and_their_occurrences() -> None:
+@living
+async def test_the_source_names_the_reminders_and_their_occurrences(at: Live) -> None:
     """The `source` of the message is `{"kind": "plugin", "plugin": "schedule", "retained": true, "reminders":
     [{"id", "occurrenceAt"}, …]}`; a batch's has `acceptedAt` besides."""
-
-    async def body(at: Live) -> list[Any]:
-        await at.remind(60)
-        await at.repeat(300)
-        await at.until(301)
-        return [list(message["source"].items()) for message in presented(at.events)]
-
+    await at.remind(60)
+    await at.repeat(300)
+    await at.until(301)
+    one, batch = [list(message["source"].items()) for message in presented(at.events)]
     head = [("kind", "plugin"), ("plugin", "schedule"), ("retained", True)]
-    assert live(body) == [
-        [*head, ("reminders", [{"id": "schedule-1", "occurrenceAt": DUE}])],
-        [
-            *head,
-            ("reminders", [{"id": "schedule-2", "occurrenceAt": later(300)}]),
-            ("acceptedAt", later(300)),
-        ],
-    ]
+    assert one == [*head, ("reminders", [{"id": "schedule-1", "occurrenceAt": DUE}])]
+    listed = ("reminders", [{"id": "schedule-2", "occurrenceAt": later(300)}])
+    assert batch == [*head, listed, ("acceptedAt", later(300))]
 
 
 def test_the_messages_id_is_a_digest_of_that_list() -> None:
     """The message's `id` is a stable digest of that list: the same reminders and occurrences have the same id
     in every program, other ones have another."""
 
-    async def body(at: Live) -> list[str]:
-        await at.remind(60, "prompts do not count")
+    async def ids_until(at: Live, seconds: int, prompt: str) -> list[str]:
+        await at.remind(60, prompt)
         await at.repeat(300)
-        await at.until(601)
+        await at.until(seconds)
         return [message["id"] for message in presented(at.events)]
 
-    async def alike(at: Live) -> list[str]:
-        await at.remind(60, "another prompt")
-        await at.until(61)
-        return [message["id"] for message in presented(at.events)]
-
-    ids = live(body)
+    ids = live(lambda at: ids_until(at, 601, "prompts do not count"))
     assert len(set(ids)) == 3
-    assert live(alike) == ids[:1]
+    assert live(lambda at: ids_until(at, 61, "another prompt")) == ids[:1]
 
 
 @pytest.mark.parametrize("tail", [1, 2])
@@ -130,55 +107,48 @@ def test_the_key_of_other_programs_messages_is_read_from_the_framing() -> None:
 # --- entering a turn -------------------------------------------------------------------------------------
 
 
-def test_a_step_is_prepared_before_its_messages_are_claimed() -> None:
+@living
+async def test_a_step_is_prepared_before_its_messages_are_claimed(at: Live) -> None:
     """A step's prompt is assembled and its hooks have run before its messages are claimed: while a hook
     stands, the message waits in the inbox."""
-
-    async def body(at: Live) -> None:
-        may_go_on = asyncio.Event()
-        at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
-        await at.remind(60)
-        await asyncio.sleep(120)
-        assert [message.source["plugin"] for message in inbox(at.agent).next_turn] == ["schedule"]
-        assert "turn/start" not in types(at.events)
-        may_go_on.set()
-        await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-
-    live(body)
+    may_go_on = asyncio.Event()
+    at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
+    await at.remind(60)
+    await asyncio.sleep(120)
+    assert [message.source["plugin"] for message in inbox(at.agent).next_turn] == ["schedule"]
+    assert "turn/start" not in types(at.events)
+    may_go_on.set()
+    await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]
 
 
-def test_it_is_assembled_again_when_the_inbox_changed_meanwhile() -> None:
+@living
+async def test_it_is_assembled_again_when_the_inbox_changed_meanwhile(at: Live) -> None:
     """If the inbox changed meanwhile, it is assembled again: the hooks see what will enter."""
+    seen: list[list[str]] = []
 
-    async def body(at: Live) -> list[list[str]]:
-        seen: list[list[str]] = []
+    async def hook(event: StepPrepare) -> None:
+        seen.append([message.source["kind"] for message in event.plan.messages])
+        await asyncio.sleep(10)
 
-        async def hook(event: StepPrepare) -> None:
-            seen.append([message.source["kind"] for message in event.plan.messages])
-            await asyncio.sleep(10)
-
-        at.program.host.ctx.on(StepPrepare, hook)
-        await at.remind(60)
-        await asyncio.sleep(65)
-        at.agent.steer("by the way", wake=False)
-        await quiet(at.agent)
-        return seen
-
-    assert live(body) == [["plugin"], ["plugin", "user"]]
+    at.program.host.ctx.on(StepPrepare, hook)
+    await at.remind(60)
+    await asyncio.sleep(65)
+    at.agent.steer("by the way", wake=False)
+    await quiet(at.agent)
+    assert seen == [["plugin"], ["plugin", "user"]]
 
 
-def test_the_claim_the_step_and_the_messages_are_one_batch() -> None:
+@living
+async def test_the_claim_the_step_and_the_messages_are_one_batch(at: Live) -> None:
     """The claim, `step/start` and the `user/message` events enter the log as one batch."""
-
-    async def body(at: Live) -> list[list[str]]:
-        batches: list[list[str]] = []
-        at.agent.session.observe(lambda events: batches.append(types(events)))
-        await at.remind(60)
-        await at.until(61)
-        return [batch[:4] for batch in batches if "turn/start" in batch]
-
-    assert live(body) == [["turn/start", "agent/inbox/spliced", "step/start", "user/message"]]
+    batches: list[list[str]] = []
+    at.agent.session.observe(lambda events: batches.append(types(events)))
+    await at.remind(60)
+    await at.until(61)
+    assert [batch[:4] for batch in batches if "turn/start" in batch] == [
+        ["turn/start", "agent/inbox/spliced", "step/start", "user/message"]
+    ]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "disposed", "failed"])
@@ -210,66 +180,57 @@ def test_what_ends_before_that_leaves_the_reminder_pending(how: str) -> None:
     live(body, logs_errors=how == "failed")
 
 
-def test_the_pause_after_a_failure_grows_from_one_second_to_a_minute() -> None:
+@living(logs_errors=True)
+async def test_the_pause_after_a_failure_grows_from_one_second_to_a_minute(at: Live) -> None:
     """After a failure the driver pauses, first for 1 s, then twice as long each time, up to 60 s."""
+    tried: list[int] = []
 
-    async def body(at: Live) -> list[int]:
-        tried: list[int] = []
+    async def hook(*_: object) -> None:
+        tried.append(at.clock.now_ms() // 1000)
+        if len(tried) < 10:
+            raise RuntimeError("a hook failed")
 
-        async def hook(*_: object) -> None:
-            tried.append(at.clock.now_ms() // 1000)
-            if len(tried) < 10:
-                raise RuntimeError("a hook failed")
-
-        at.program.host.ctx.on(StepPrepare, hook)
-        await at.remind(60)
-        await at.until(600)
-        assert at.delivered == ["schedule-1"]
-        return [after - before for before, after in pairwise(tried)]
-
-    assert live(body, logs_errors=True) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    at.program.host.ctx.on(StepPrepare, hook)
+    await at.remind(60)
+    await at.until(600)
+    assert at.delivered == ["schedule-1"]
+    assert [after - before for before, after in pairwise(tried)] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_hooks_cannot_reject_what_is_retained() -> None:
+@living
+async def test_hooks_cannot_reject_what_is_retained(at: Live) -> None:
     """A hook cannot reject a message whose source says `retained: true`, as those of reminders do; it is a
     flag that the inbox honours whoever sets it."""
-
-    async def body(at: Live) -> list[bool]:
-        answers: list[bool] = []
-        at.program.host.ctx.on(StepPrepare, lambda event: _reject(event.plan, answers))
-        await at.remind(60)
-        await at.until(61)
-        for source in ({"kind": "plugin", "plugin": "bells", "retained": True}, {"kind": "user"}):
-            at.agent.followup(Message(str(source), "user", source, (TextBlock("hello"),)))
-            await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-        return answers
-
-    assert live(body) == [False, False, True]
+    answers: list[bool] = []
+    at.program.host.ctx.on(StepPrepare, lambda event: _reject(event.plan, answers))
+    await at.remind(60)
+    await at.until(61)
+    for source in ({"kind": "plugin", "plugin": "bells", "retained": True}, {"kind": "user"}):
+        at.agent.followup(Message(str(source), "user", source, (TextBlock("hello"),)))
+        await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]
+    assert answers == [False, False, True]
 
 
 async def _reject(plan: StepPlan, answers: list[bool]) -> None:
     answers.extend(plan.reject(message) for message in plan.messages)
 
 
-def test_cancelling_cannot_discard_what_is_retained() -> None:
+@living(script=["ok", [hang()]])
+async def test_cancelling_cannot_discard_what_is_retained(at: Live) -> None:
     """Nor can `cancel()` discard one; what people queued it can."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        with at.agent.reserve_turn_admission() or pytest.fail("it is idle"):
-            at.agent.followup("forget it")
-            retained = Message(
-                "m", "user", {"kind": "plugin", "plugin": "b", "retained": True}, (TextBlock("b"),)
-            )
-            at.agent.followup(retained)
-            at.agent.cancel(discard_pending=True)
-            assert [message.id for message in inbox(at.agent).next_turn] == ["m"]
-        await quiet(at.agent)
-        at.agent.followup("go")
-        await asyncio.sleep(90)
+    await at.remind(60)
+    with at.agent.reserve_turn_admission() or pytest.fail("it is idle"):
+        at.agent.followup("forget it")
+        retained = Message(
+            "m", "user", {"kind": "plugin", "plugin": "b", "retained": True}, (TextBlock("b"),)
+        )
+        at.agent.followup(retained)
         at.agent.cancel(discard_pending=True)
-        await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-
-    live(body, ["ok", [hang()]])
+        assert [message.id for message in inbox(at.agent).next_turn] == ["m"]
+    await quiet(at.agent)
+    at.agent.followup("go")
+    await asyncio.sleep(90)
+    at.agent.cancel(discard_pending=True)
+    await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]

@@ -10,34 +10,34 @@ from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, later
-from tests.program import (
-    data,
-    operations,
-    passes,
-    quiet,
-    reason_kinds,
-    reasons,
-    store,
-    texts,
-    types,
-    user_texts,
-)
+from tests.program import data, operations, passes, quiet, reason_kinds, texts, types, user_texts
 from watchbell.agent.events import AgentCreated
 from watchbell.agent.inbox import Inbox
-from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Draft
-from watchbell.log.messages import Message, TextBlock
-from watchbell.log.payloads import AssistantMessage, ChunkEvent, StepMark, TakeUp, TurnEnd, TurnStart
-from watchbell.testing import MemoryDisk, call, hang, think
+from watchbell.log.messages import Message, TextBlock, TextDelta
+from watchbell.log.payloads import (
+    Aborted,
+    AbortReason,
+    AssistantMessage,
+    ChunkEvent,
+    Completed,
+    Failed,
+    Interrupted,
+    Reason,
+    StepMark,
+    TakeUp,
+    TurnFailure,
+    TurnStart,
+)
+from watchbell.testing import call, hang, think
 from watchbell.tools.function import tool
 
 DUE = later(60)
-INTERRUPTED = {"kind": "interrupted"}
-DISPOSED = {"kind": "aborted", "reason": {"kind": "disposed"}}
-UNCERTAIN = {"kind": "error", "error": {"code": "PERSISTENCE_UNCERTAIN", "message": "m"}}
-CANCELLED = {"kind": "aborted", "reason": {"kind": "user"}}
+COMPLETED, INTERRUPTED = Completed(), Interrupted()
+DISPOSED, CANCELLED = Aborted(AbortReason("disposed")), Aborted(AbortReason("user"))
+UNCERTAIN, FAILED = (Failed(TurnFailure("m", code)) for code in ("PERSISTENCE_UNCERTAIN", "X"))
 TAKE = {"target": "next-turn", "start": 0, "removedCount": 1, "inserted": []}
 
 
@@ -68,10 +68,10 @@ def entered(number: int, message: Message) -> list[Draft]:
     return [Draft("step/start", StepMark(number, 1)), Draft("user/message", message, None, "append")]
 
 
-def ended(number: int, reason: dict[str, Any], *, step: bool = True) -> list[Draft]:
+def ended(number: int, reason: Reason, *, step: bool = True) -> list[Draft]:
     """And the turn ends."""
     ends = [Draft("step/end", StepMark(number, 1))] if step else []
-    return [*ends, Draft("turn/end", TurnEnd(number, reason))]
+    return [*ends, Draft("turn/end", {"turn": number, "reason": reason})]
 
 
 def change(row: dict[str, Any]) -> Draft:
@@ -87,16 +87,14 @@ DECIDED = [
 RUNNING = [*DECIDED, *claimed(1), *entered(1, reminder())]
 
 
-def opened(*drafts: Draft, seed_length: int | None = None, script: Any = (), **options: Any) -> list[Any]:
+def opened(*drafts: Draft, seed_length: int | None = None) -> list[Any]:
     """Open a session that holds these events, an hour later; return what was added once all is quiet."""
 
     async def body(at: Live) -> list[Any]:
         await quiet(at.agent)
         return at.events[len(drafts) :]
 
-    disk = MemoryDisk()
-    store(disk, *drafts, seed_length=seed_length)
-    return live(body, script, disk=disk, after=3600, **options)
+    return live(body, log=drafts, seed_length=seed_length, after=3600)
 
 
 def take_ups(events: Any) -> list[Any]:
@@ -107,25 +105,19 @@ def take_ups(events: Any) -> list[Any]:
 # --- opening a session for work --------------------------------------------------------------------------
 
 
-def test_opening_appends_what_is_missing_in_one_batch_before_anything_is_published() -> None:
+@living(log=[*DECIDED, *claimed(1)], after=3600)
+async def test_opening_appends_what_is_missing_in_one_batch_at_first(at: Live) -> None:
     """Before anything is published, one batch closes an interrupted turn, then says `session/end-seed` when
     that is due, then puts back what the turn had claimed."""
-
-    async def body(at: Live) -> tuple[list[str], list[str]]:
-        seen: list[list[str]] = []
-        await at.agent.aclose()
-        at.program.disk.batches["s"] = at.program.disk.batches["s"][:1]
-        at.program.host.ctx.on(AgentCreated, lambda event: seen.append(types(event.agent.session.events)))
-        at.agent = await at.program.host.agents.resume("s")
-        await quiet(at.agent)
-        return seen[0], types(at.program.disk.batches["s"][1])
-
-    disk = MemoryDisk()
-    store(disk, *DECIDED, *claimed(1))
-    seen, stored = live(body, disk=disk, after=3600)
+    seen: list[list[str]] = []
+    await at.agent.aclose()
+    batches = at.program.disk.batches["s"] = at.program.disk.batches["s"][:1]
+    at.program.host.ctx.on(AgentCreated, lambda event: seen.append(types(event.agent.session.events)))
+    at.agent = await at.agents.resume("s")
+    await quiet(at.agent)
     added = ["turn/end", "session/end-seed", "agent/inbox/spliced"]
-    assert seen == [*types(disk.batches["s"][0]), *added]
-    assert stored[:3] == added
+    assert seen == [[*types(batches[0]), *added]]
+    assert types(batches[1])[:3] == added
 
 
 def test_opening_alone_writes_nothing() -> None:
@@ -133,20 +125,19 @@ def test_opening_alone_writes_nothing() -> None:
     assert opened(change(create_row("at", scheduledAt=later(86_400)))) == []
 
 
-def test_a_retained_message_that_was_claimed_and_did_not_enter_goes_back_to_the_head() -> None:
+def test_a_retained_message_that_was_claimed_alone_goes_back_to_the_head() -> None:
     """Each retained message that an interrupted turn had claimed, and that neither entered nor was reinserted
     later, goes back to the head of its own list, in order."""
-    events = opened(
-        *DECIDED, queued(person()), *claimed(1)[:1], Draft("agent/inbox/spliced", {**TAKE, "start": 1})
-    )
+    second = Draft("agent/inbox/spliced", {**TAKE, "start": 1})
+    events = opened(*DECIDED, queued(person()), *claimed(1)[:1], second)
     assert user_texts(events) == ["ring schedule-1", "hello"]
     assert data(events, "agent/inbox/spliced")[0]["start"] == 0
 
 
 @pytest.mark.parametrize("reason", [INTERRUPTED, DISPOSED])
-def test_so_does_one_of_any_earlier_turn_that_was_interrupted(reason: dict[str, Any]) -> None:
+def test_so_does_one_of_any_earlier_turn_that_was_interrupted(reason: Reason) -> None:
     """So does one that any earlier turn had claimed which ended `interrupted`, or aborted by disposal."""
-    later_turn = [queued(person()), *claimed(2), *entered(2, person()), *ended(2, {"kind": "completed"})]
+    later_turn = [queued(person()), *claimed(2), *entered(2, person()), *ended(2, COMPLETED)]
     events = opened(*DECIDED, *claimed(1), *ended(1, reason, step=False), *later_turn)
     assert user_texts(events) == ["ring schedule-1"]
 
@@ -162,10 +153,8 @@ def test_what_came_back_already_does_not_come_twice() -> None:
     """What entered later, or was put back already, does not come again."""
     lost = [*DECIDED, *claimed(1), *ended(1, INTERRUPTED, step=False), queued(reminder())]
     assert len(user_texts(opened(*lost))) == 1
-    assert (
-        user_texts(opened(*lost, *claimed(2), *entered(2, reminder()), *ended(2, {"kind": "completed"})))
-        == []
-    )
+    second = [*claimed(2), *entered(2, reminder()), *ended(2, COMPLETED)]
+    assert user_texts(opened(*lost, *second)) == []
 
 
 def test_only_what_the_session_owns_is_read() -> None:
@@ -179,8 +168,8 @@ def test_only_what_the_session_owns_is_read() -> None:
 def test_a_dispatch_that_is_missing_is_appended(where: str) -> None:
     """Then Schedule appends the dispatch that is missing for each active record whose key is in the log
     already, in the inbox or as a `user/message`: what was delivered is not decided about again."""
-    end = ended(1, {"kind": "completed"})
-    rest = [] if where == "the inbox" else [*claimed(1), *entered(1, reminder()), *end]
+    turn = [*claimed(1), *entered(1, reminder()), *ended(1, COMPLETED)]
+    rest = [] if where == "the inbox" else turn
     events = opened(*DECIDED[:2], *rest)
     assert operations(events) == ["dispatch schedule-1"]
     assert user_texts(events) == (["ring schedule-1"] if where == "the inbox" else [])
@@ -191,30 +180,20 @@ def test_it_is_appended_before_the_driver_may_start() -> None:
     assert types(opened(*DECIDED[:2]))[:3] == ["session/end-seed", "schedule/change", "turn/start"]
 
 
-@pytest.mark.parametrize(
-    ("occurrence", "more", "accepted"),
-    [
-        (later(660), {"acceptedAt": later(700)}, later(700)),
-        (later(660), {}, later(660)),
-        (later(60), {"acceptedAt": later(70)}, later(70)),
-    ],
-)
-def test_the_dispatch_of_a_repeater_has_the_messages_instant(
-    occurrence: str, more: dict[str, str], accepted: str
-) -> None:
+@pytest.mark.parametrize(("occurs", "accepted"), [(660, 700), (660, None), (60, 70)])
+def test_the_dispatch_of_a_repeater_has_the_messages_instant(occurs: int, accepted: int | None) -> None:
     """For a repeater it has the message's `acceptedAt`, and where that is absent the message's occurrence."""
-    events = opened(
-        change(create_row("every", scheduledAt=later(60))), queued(reminder(occurrence_at=occurrence, **more))
-    )
-    assert data(events, "schedule/change")[0]["acceptedAt"] == accepted
+    more = {} if accepted is None else {"acceptedAt": later(accepted)}
+    repeater = change(create_row("every", scheduledAt=later(60)))
+    events = opened(repeater, queued(reminder(occurrence_at=later(occurs), **more)))
+    assert data(events, "schedule/change")[0]["acceptedAt"] == later(accepted or occurs)
 
 
 def test_a_message_about_an_earlier_occurrence_proves_nothing() -> None:
     """A message about an occurrence before the record's `scheduledAt` proves nothing: that one was
     dispatched."""
-    events = opened(
-        change(create_row("every", scheduledAt=later(86_400))), queued(reminder(occurrence_at=later(60)))
-    )
+    repeater = change(create_row("every", scheduledAt=later(86_400)))
+    events = opened(repeater, queued(reminder(occurrence_at=later(60))))
     assert operations(events) == []
     assert user_texts(events) == ["ring schedule-1"]
 
@@ -228,7 +207,7 @@ def test_the_driver_starts_by_itself_when_anything_is_pending() -> None:
 
 
 @pytest.mark.parametrize("reason", [None, INTERRUPTED, DISPOSED, UNCERTAIN])
-def test_a_reminders_unanswered_turn_is_taken_up(reason: dict[str, Any] | None) -> None:
+def test_a_reminders_unanswered_turn_is_taken_up(reason: Reason | None) -> None:
     """A reminder's turn that ended `interrupted`, or aborted by disposal, or because the barrier before the
     model's call failed, is taken up: a new turn is run on the history as it stands, with no second
     message."""
@@ -249,8 +228,7 @@ def test_a_turn_whose_answer_had_text_is_not() -> None:
     async def body(at: Live) -> list[int]:
         await at.remind(60)
         await asyncio.sleep(65)
-        await at.agent.aclose()
-        at.agent = await at.program.host.agents.resume("s")
+        await at.reopen()
         await quiet(at.agent)
         return take_ups(at.events)
 
@@ -268,12 +246,8 @@ def test_a_message_is_taken_up_three_times_at_most() -> None:
     log = [*RUNNING, *ended(1, INTERRUPTED)]
     for attempt in (1, 2, 3):
         assert take_ups(opened(*log)) == [attempt]
-        mark = Draft("watchbell/take-up", TakeUp("m-schedule-1", attempt), ignorable=True)
-        log += [
-            mark,
-            Draft("turn/start", TurnStart(attempt + 1)),
-            Draft("step/start", StepMark(attempt + 1, 1)),
-        ]
+        log.append(Draft("watchbell/take-up", TakeUp("m-schedule-1", attempt), ignorable=True))
+        log += [Draft("turn/start", TurnStart(attempt + 1)), Draft("step/start", StepMark(attempt + 1, 1))]
         log += ended(attempt + 1, INTERRUPTED)
     assert take_ups(opened(*log)) == []
 
@@ -291,49 +265,40 @@ def test_the_take_up_is_written_before_its_turn_and_is_what_is_counted() -> None
 
 
 @pytest.mark.parametrize("how", ["cancelled", "disposed"])
-def test_no_try_is_spent_before_the_storage_answers(how: str) -> None:
+@living(log=[*RUNNING, *ended(1, INTERRUPTED)], after=3600)
+async def test_no_try_is_spent_before_the_storage_answers(at: Live, how: str) -> None:
     """A try is counted only once the storage has confirmed all there is: one that is cancelled or disposed of
     while it waits for that is no try."""
-
-    async def body(at: Live) -> None:
-        at.gate.stop()
-        await at.gate.reached()
+    at.gate.stop()
+    await at.gate.reached()
+    assert take_ups(at.events) == []
+    if how == "cancelled":
+        at.agent.cancel(discard_pending=True)
+    disposal = asyncio.create_task(at.agent.aclose() if how == "disposed" else asyncio.sleep(0))
+    await passes()
+    at.gate.open()
+    await disposal
+    if how == "disposed":
         assert take_ups(at.events) == []
-        if how == "cancelled":
-            at.agent.cancel(discard_pending=True)
-        disposal = asyncio.create_task(at.agent.aclose() if how == "disposed" else asyncio.sleep(0))
-        await passes()
-        at.gate.open()
-        await disposal
-        if how == "disposed":
-            assert take_ups(at.events) == []
-            at.agent = await at.program.host.agents.resume("s")
-        await quiet(at.agent)
-        assert take_ups(at.events) == [1]
-        assert reason_kinds(at.events)[-1] == "completed"
-
-    disk = MemoryDisk()
-    store(disk, *RUNNING, *ended(1, INTERRUPTED))
-    live(body, disk=disk, after=3600)
+        at.agent = await at.agents.resume("s")
+    await quiet(at.agent)
+    assert take_ups(at.events) == [1]
+    assert reason_kinds(at.events)[-1] == "completed"
 
 
-def test_take_ups_come_before_pending_messages() -> None:
-    """Take-ups come before pending messages."""
-
-    async def body(at: Live) -> list[str]:
-        await quiet(at.agent)
-        return texts(at.agent)
-
-    disk = MemoryDisk()
-    store(disk, *RUNNING, *ended(1, INTERRUPTED), queued(person()))
-    said = live(body, ["about the reminder", "about the other"], disk=disk, after=3600)
-    assert said == ["ring schedule-1", "about the reminder", "hello", "about the other"]
-
-
-@pytest.mark.parametrize(
-    "reason", [CANCELLED, {"kind": "completed"}, {"kind": "error", "error": {"code": "X", "message": "m"}}]
+@living(
+    log=[*RUNNING, *ended(1, INTERRUPTED), queued(person())],
+    script=["about the reminder", "about the other"],
+    after=3600,
 )
-def test_a_turn_that_a_person_cancelled_is_not(reason: dict[str, Any]) -> None:
+async def test_take_ups_come_before_pending_messages(at: Live) -> None:
+    """Take-ups come before pending messages."""
+    await quiet(at.agent)
+    assert texts(at.agent) == ["ring schedule-1", "about the reminder", "hello", "about the other"]
+
+
+@pytest.mark.parametrize("reason", [CANCELLED, COMPLETED, FAILED])
+def test_a_turn_that_a_person_cancelled_is_not(reason: Reason) -> None:
     """A turn that a person cancelled is not taken up, nor one that came to its end, well or not."""
     assert take_ups(opened(*RUNNING, *ended(1, reason))) == []
 
@@ -342,24 +307,21 @@ def test_a_turn_that_a_person_opened_is_not() -> None:
     """Nor is one that a person opened."""
     events = opened(queued(person()), *claimed(1), *entered(1, person()))
     assert take_ups(events) == []
-    assert [reason["kind"] for reason in reasons(events)] == ["interrupted"]
+    assert reason_kinds(events) == ["interrupted"]
 
 
-def test_a_live_session_takes_up_what_its_storage_did_not_confirm() -> None:
+@living
+async def test_a_live_session_takes_up_what_its_storage_did_not_confirm(at: Live) -> None:
     """A live session does not wait for the next opening: once its storage confirms again, the turn that had
     to end for it is taken up."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        await asyncio.sleep(59.9)
-        at.program.store.fail_writes(None)
-        await at.until(600)
-        assert take_ups(at.events) == []
-        assert at.program.model.requests == []
-        at.program.store.heal()
-        await at.until(61)
-        await passes()
-        assert take_ups(at.events) == [1]
-        assert reason_kinds(at.events) == ["error", "completed"]
-
-    live(body)
+    await at.remind(60)
+    await asyncio.sleep(59.9)
+    at.program.store.fail_writes(None)
+    await at.until(600)
+    assert take_ups(at.events) == []
+    assert at.program.model.requests == []
+    at.program.store.heal()
+    await at.until(61)
+    await passes()
+    assert take_ups(at.events) == [1]
+    assert reason_kinds(at.events) == ["error", "completed"]

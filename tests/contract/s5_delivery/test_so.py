@@ -9,20 +9,9 @@ import asyncio
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import SESSION, later
-from tests.program import (
-    Program,
-    ask,
-    cut,
-    data,
-    operations,
-    passes,
-    quiet,
-    reminders,
-    require_valid,
-    run,
-)
+from tests.program import Program, ask, cut, data, operations, passes, quiet, reminders, require_valid, run
 from watchbell import schedule
 from watchbell.agent.events import StepPrepare
 from watchbell.errors import SessionLockedError
@@ -40,16 +29,14 @@ def program(clock: SimulatedClock, disk: MemoryDisk | None = None) -> Program:
 def whole() -> list[Event]:
     """The log of a one-shot and of a repeater, undisturbed."""
 
-    async def main(clock: SimulatedClock) -> list[Event]:
-        async with program(clock) as running:
-            agent = await running.host.agents.create("s")
-            await ask(agent, "schedule_create", prompt="once", after_seconds=60)
-            await ask(agent, "schedule_create", prompt="often", every_seconds=300)
-            await asyncio.sleep(301)
-            await quiet(agent)
-        return running.disk.events("s")
+    async def body(at: Live) -> list[Event]:
+        await at.remind(60, "once")
+        await at.repeat(300, "often")
+        await at.until(301)
+        await at.agent.aclose()
+        return at.program.disk.events("s")
 
-    return run(main)
+    return live(body)
 
 
 def test_each_decided_occurrence_gives_exactly_one_message_which_the_model_sees(whole: list[Event]) -> None:
@@ -94,71 +81,57 @@ def test_a_kill_at_any_moment_around_the_target_loses_nothing(target: int) -> No
                 agent = await again.host.agents.resume(SESSION)
                 await clock.sleep_until(start + 400_000)
                 await quiet(agent)
-                assert [keys[0][0] for keys in reminders(agent.session.events)] == [
-                    "schedule-1",
-                    "schedule-2",
-                ]
+                told = [keys[0][0] for keys in reminders(agent.session.events)]
+                assert told == ["schedule-1", "schedule-2"]
 
     run(main)
 
 
 @pytest.mark.parametrize("after", range(0, 24, 2))
-def test_a_cancellation_at_any_moment_loses_nothing(after: int) -> None:
+@living
+async def test_a_cancellation_at_any_moment_loses_nothing(at: Live, after: int) -> None:
     """Cancelling at any pass around a delivery loses none."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        await at.clock.sleep_until(at.clock.now_ms() + 60_000)
-        await passes(after)
-        at.agent.cancel(discard_pending=True)
-        await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-
-    live(body)
+    await at.remind(60)
+    await at.clock.sleep_until(at.clock.now_ms() + 60_000)
+    await passes(after)
+    at.agent.cancel(discard_pending=True)
+    await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]
 
 
-def test_a_confirmed_delete_is_not_decided_again() -> None:
+@living
+async def test_a_confirmed_delete_is_not_decided_again(at: Live) -> None:
     """A reminder that was deleted is not decided again after its delete was confirmed."""
-
-    async def body(at: Live) -> None:
-        await at.repeat(300)
-        await at.until(301)
-        assert (await at.begin("delete", id="schedule-1"))["deleted"]
-        await at.until(3600)
-        assert at.delivered == ["schedule-1"]
-
-    live(body)
+    await at.repeat(300)
+    await at.until(301)
+    assert (await at.begin("delete", id="schedule-1"))["deleted"]
+    await at.until(3600)
+    assert at.delivered == ["schedule-1"]
 
 
-def test_what_was_queued_before_the_delete_still_comes() -> None:
+@living
+async def test_what_was_queued_before_the_delete_still_comes(at: Live) -> None:
     """A message that was queued before that still comes."""
-
-    async def body(at: Live) -> None:
-        await at.repeat(300)
-        may_go_on = asyncio.Event()
-        at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
-        await asyncio.sleep(301)
-        assert (await at.begin("delete", id="schedule-1"))["deleted"]
-        may_go_on.set()
-        await quiet(at.agent)
-        assert at.delivered == ["schedule-1"]
-
-    live(body)
+    await at.repeat(300)
+    may_go_on = asyncio.Event()
+    at.program.host.ctx.on(StepPrepare, lambda _: may_go_on.wait())
+    await asyncio.sleep(301)
+    assert (await at.begin("delete", id="schedule-1"))["deleted"]
+    may_go_on.set()
+    await quiet(at.agent)
+    assert at.delivered == ["schedule-1"]
 
 
-def test_a_second_program_on_one_session_is_refused() -> None:
+@living
+async def test_a_second_program_on_one_session_is_refused(at: Live) -> None:
     """A second program cannot open a session that is open, so that no two of them deliver the same
     reminder."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60)
-        other = program(at.clock, at.program.disk)
-        async with other:
-            with pytest.raises(SessionLockedError):
-                await other.host.agents.resume("s")
-            assert other.host.agents.live == ()
-            await at.until(61)
-        assert other.model.requests == []
-        assert at.delivered == ["schedule-1"]
-
-    live(body)
+    await at.remind(60)
+    other = program(at.clock, at.program.disk)
+    async with other:
+        with pytest.raises(SessionLockedError):
+            await other.host.agents.resume("s")
+        assert other.host.agents.live == ()
+        await at.until(61)
+    assert other.model.requests == []
+    assert at.delivered == ["schedule-1"]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import create_row, delete_row, dispatch_row, later, run_watchbell
 from tests.program import ask, quiet
 from watchbell.log.event import Draft
@@ -45,10 +45,8 @@ def test_it_is_pure() -> None:
     """`schedule_reminder_presentation(events, dispatch_seq, seed_length)` is pure: any sequence of events
     will do, and it gives the same each time."""
     log = log_of(one("p"), dispatch_row())
-    first = schedule_reminder_presentation(log, 1, 0)
-    assert (
-        first == schedule_reminder_presentation(list(log), 1, 0) == schedule_reminder_presentation(log, 1, 0)
-    )
+    shown = [schedule_reminder_presentation(events, 1, 0) for events in (log, list(log), log)]
+    assert shown[0] == shown[1] == shown[2]
 
 
 def test_a_receipt_has_the_id_the_prompt_the_occurrence_and_the_mode() -> None:
@@ -71,15 +69,8 @@ def test_what_is_no_dispatch_has_none(seq: int) -> None:
 
 def test_a_dispatch_is_paired_with_the_nearest_create_of_its_id_before_it() -> None:
     """It pairs the dispatch with the nearest create of that id before it."""
-    rows = [
-        one("first"),
-        dispatch_row(),
-        SEED_END,
-        one("second"),
-        one("x", id="b"),
-        dispatch_row(),
-        one("third"),
-    ]
+    rows = [one("first"), dispatch_row(), SEED_END]
+    rows += [one("second"), one("x", id="b"), dispatch_row(), one("third")]
     assert receipt(rows, 5, seed_length=3) == ("second", later(600))
     assert receipt(rows, 1, seed_length=3) == ("first", later(600))
 
@@ -135,22 +126,19 @@ def test_a_mere_resume_hides_nothing() -> None:
     assert receipt(inherited, 2, seed_length=4) == ("p", later(600))
 
 
-def test_it_never_changes_who_owns_what() -> None:
+@living
+async def test_it_never_changes_who_owns_what(at: Live) -> None:
     """It never changes who owns what: the fork shows its parent's receipts and has none of its reminders."""
-
-    async def body(at: Live) -> None:
-        await at.remind(60, "parent's")
-        await at.repeat(300)
-        await at.until(61)
-        fork = await at.program.host.agents.fork(at.agent, "fork")
-        dispatch = max(event.seq for event in fork.session.events if event.type == "schedule/change")
-        seed_length = fork.session.header.owned_from
-        shown = schedule_reminder_presentation(fork.session.events, dispatch, seed_length)
-        assert shown is not None
-        assert shown.prompt == "parent's"
-        assert await ask(fork, "schedule_list") == []
-
-    live(body)
+    await at.remind(60, "parent's")
+    await at.repeat(300)
+    await at.until(61)
+    fork = await at.agents.fork(at.agent, "fork")
+    events = fork.session.events
+    dispatch = max(event.seq for event in events if event.type == "schedule/change")
+    shown = schedule_reminder_presentation(events, dispatch, fork.session.header.owned_from)
+    assert shown is not None
+    assert shown.prompt == "parent's"
+    assert await ask(fork, "schedule_list") == []
 
 
 # --- for people ------------------------------------------------------------------------------------------
@@ -176,10 +164,8 @@ def test_watchbell_receipts_says_what_became_of_each(tmp_path: Path) -> None:
     live(body, [fail(), "ok"])
     printed = run_watchbell("receipts", "fork", "--json", "--home", str(tmp_path))
     assert printed.exit_code == 0
-    told = [
-        (row["prompt"], row["turn"], row["outcome"], row["inherited"]) for row in json.loads(printed.stdout)
+    keys = ["id", "prompt", "occurrenceAt", "dispatchedAt", "turn", "outcome", "inherited"]
+    assert [[row[key] for key in keys] for row in json.loads(printed.stdout)] == [
+        ["schedule-1", "first", later(60), later(60), 1, "failed", True],
+        ["schedule-1", "second", later(121), later(121), 2, "answered", False],
     ]
-    assert told == [("first", 1, "failed", True), ("second", 2, "answered", False)]
-    assert [row["id"] for row in json.loads(printed.stdout)] == ["schedule-1"] * 2
-    assert [row["occurrenceAt"] for row in json.loads(printed.stdout)] == [later(60), later(121)]
-    assert [row["dispatchedAt"] for row in json.loads(printed.stdout)] == [later(60), later(121)]

@@ -5,59 +5,58 @@ A plugin of its own, `time_context`, tells it.
 
 from __future__ import annotations
 
-import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.contract.world import run_watchbell
-from tests.program import data, quiet, user_texts
+from tests.logs import read
+from tests.program import data, quiet, results, user_texts
 from watchbell.host import time_context
-from watchbell.storage.jsonl.store import JsonlStorage
 from watchbell.testing import call
+from watchbell.testing.model import Part
 
+SAID = ["2026-12-02T09:00:00", {"date": "2026-12-02", "time": "09:00:00"}, "2026-12-02T09:00:00+01:00"]
 UNKNOWN = "time_zone: unknown; ask the user for it before a local time is meant"
 
 
 def zones(events: Any) -> list[str]:
     """The zone that each message about the time names."""
-    lines = [
-        line for text in user_texts(events) if text.startswith("[TIME CONTEXT]") for line in text.split("\n")
-    ]
-    return [line.partition(": ")[2] for line in lines if line.startswith("time_zone:")]
+    told = "\n".join(text for text in user_texts(events) if text.startswith("[TIME CONTEXT]"))
+    return re.findall("^time_zone: (.*)$", told, re.MULTILINE)
+
+
+def create_at(at: Any) -> Part:
+    return call("schedule_create", {"prompt": "p", "at": at})
 
 
 def person(zone: str | None = None) -> dict[str, Any]:
     return {"kind": "user"} if zone is None else {"kind": "user", "timeZone": zone}
 
 
-def test_it_adds_one_message_at_the_head_of_each_step_that_somebody_opens() -> None:
+@living(
+    script=[call("schedule_create", {"prompt": "p", "after_seconds": 60}), "done", "rang"],
+    plugins=[time_context()],
+)
+async def test_it_adds_one_message_at_the_head_of_each_step_that_somebody_opens(at: Live) -> None:
     """It adds one message at the head of each step that a user or a reminder opens, and none to the steps
     that follow a tool call."""
-
-    async def body(at: Live) -> list[str]:
-        at.agent.followup("go", source=person("UTC"))
-        await at.until(61)
-        return [text.partition("\n")[0] for text in user_texts(at.events)]
-
-    script = [[call("schedule_create", {"prompt": "p", "after_seconds": 60})], "done", "rang"]
-    assert live(body, script, plugins=[time_context()]) == [
-        "[TIME CONTEXT]", "go", "[TIME CONTEXT]", "[SCHEDULE REMINDER]"
-    ]  # fmt: skip
+    at.agent.followup("go", source=person("UTC"))
+    await at.until(61)
+    heads = [text.partition("\n")[0] for text in user_texts(at.events)]
+    assert heads == ["[TIME CONTEXT]", "go", "[TIME CONTEXT]", "[SCHEDULE REMINDER]"]
 
 
-def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday() -> None:
+@living(plugins=[time_context()], after=43_200)
+async def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday(at: Live) -> None:
     """It holds the current time with its offset and IANA zone, the same in UTC, and the weekday, which is the
     one in that zone."""
-
-    async def body(at: Live) -> str:
-        at.agent.followup("go", source=person("Pacific/Auckland"))
-        await quiet(at.agent)
-        return user_texts(at.events)[0]
-
-    assert live(body, plugins=[time_context()], after=43_200) == (
+    at.agent.followup("go", source=person("Pacific/Auckland"))
+    await quiet(at.agent)
+    assert user_texts(at.events)[0] == (
         "[TIME CONTEXT]\n"
         "now_local: 2026-12-02T01:00:00+13:00\n"
         "time_zone: Pacific/Auckland\n"
@@ -66,110 +65,75 @@ def test_it_tells_the_local_time_the_zone_the_time_in_utc_and_the_weekday() -> N
     )
 
 
-def test_its_source_says_who_it_is_from() -> None:
+@living(plugins=[time_context()])
+async def test_its_source_says_who_it_is_from(at: Live) -> None:
     """Its `source` is `{"kind": "plugin", "plugin": "time-context"}`."""
-
-    async def body(at: Live) -> Any:
-        at.agent.followup("go")
-        await quiet(at.agent)
-        return data(at.events, "user/message")[0]["source"]
-
-    assert live(body, plugins=[time_context()]) == {"kind": "plugin", "plugin": "time-context"}
+    at.agent.followup("go")
+    await quiet(at.agent)
+    assert data(at.events, "user/message")[0]["source"] == {"kind": "plugin", "plugin": "time-context"}
 
 
-def test_the_zone_is_carried_in_the_users_message() -> None:
+@living(plugins=[time_context(time_zone="UTC")])
+async def test_the_zone_is_carried_in_the_users_message(at: Live) -> None:
     """The zone is carried in the `source` of the user's message by whoever sent it; each message may bring
     another one."""
-
-    async def body(at: Live) -> list[str]:
-        for zone in ("Europe/Berlin", "Asia/Tokyo"):
-            at.agent.followup("go", source=person(zone))
-            await quiet(at.agent)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context(time_zone="UTC")]) == ["Europe/Berlin", "Asia/Tokyo"]
+    for zone in ("Europe/Berlin", "Asia/Tokyo"):
+        at.agent.followup("go", source=person(zone))
+        await quiet(at.agent)
+    assert zones(at.events) == ["Europe/Berlin", "Asia/Tokyo"]
 
 
-def test_a_reminders_step_uses_the_latest_zone_known() -> None:
+@living(plugins=[time_context()])
+async def test_a_reminders_step_uses_the_latest_zone_known(at: Live) -> None:
     """A reminder's step uses the latest one that is known, also after a restart."""
-
-    async def body(at: Live) -> list[str]:
-        for zone in ("Europe/Berlin", "Asia/Tokyo", None):
-            at.agent.followup("go", source=person(zone))
-            await quiet(at.agent)
-        await at.remind(60)
-        await at.agent.aclose()
-        at.agent = await at.program.host.agents.resume("s")
-        await at.until(61)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context()]) == ["Europe/Berlin", "Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"]
+    for zone in ("Europe/Berlin", "Asia/Tokyo", None):
+        at.agent.followup("go", source=person(zone))
+        await quiet(at.agent)
+    await at.remind(60)
+    await at.reopen()
+    await at.until(61)
+    assert zones(at.events) == ["Europe/Berlin", "Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"]
 
 
-def test_else_it_uses_the_setting() -> None:
+@living(plugins=[time_context(time_zone="Europe/Berlin")])
+async def test_else_it_uses_the_setting(at: Live) -> None:
     """If none is known it uses the setting."""
-
-    async def body(at: Live) -> list[str]:
-        await at.remind(60)
-        await at.until(61)
-        return zones(at.events)
-
-    assert live(body, plugins=[time_context(time_zone="Europe/Berlin")]) == ["Europe/Berlin"]
+    await at.remind(60)
+    await at.until(61)
+    assert zones(at.events) == ["Europe/Berlin"]
 
 
 @pytest.mark.parametrize("zone", [None, "Nowhere/Else"])
-def test_with_none_it_says_so_and_tells_the_model_to_ask(zone: str | None) -> None:
+@living(plugins=[time_context()])
+async def test_with_none_it_says_so_and_tells_the_model_to_ask(at: Live, zone: str | None) -> None:
     """With none it says so, and tells the model to ask; UTC is told all the same."""
-
-    async def body(at: Live) -> str:
-        at.agent.followup("go", source=person(zone))
-        await quiet(at.agent)
-        return user_texts(at.events)[0]
-
-    assert live(body, plugins=[time_context()]) == (
+    at.agent.followup("go", source=person(zone))
+    await quiet(at.agent)
+    assert user_texts(at.events)[0] == (
         f"[TIME CONTEXT]\nnow_utc: 2026-12-01T00:00:00Z\nweekday: Tuesday (UTC)\n{UNKNOWN}"
     )
 
 
-def test_schedule_never_reads_it() -> None:
+@living(script=[*map(create_at, SAID), "done"], plugins=[time_context()])
+async def test_schedule_never_reads_it(at: Live) -> None:
     """Schedule never reads it: a time without a zone is refused although the user's zone is known. The model
     turns "tomorrow at nine" into an explicit `at`."""
-
-    async def body(at: Live) -> list[str]:
-        at.agent.followup("tomorrow at nine", source=person("Europe/Berlin"))
-        await quiet(at.agent)
-        results = [message["content"][0]["content"][0]["text"] for message in _results(at.events)]
-        return [result.partition(",")[0] for result in results]
-
-    script = [
-        [call("schedule_create", {"prompt": "p", "at": "2026-12-02T09:00:00"})],
-        [call("schedule_create", {"prompt": "p", "at": {"date": "2026-12-02", "time": "09:00:00"}})],
-        [call("schedule_create", {"prompt": "p", "at": "2026-12-02T09:00:00+01:00"})],
-        "done",
-    ]
-    assert live(body, script, plugins=[time_context()]) == [
-        '{"code":"invalid_rule"', '{"code":"invalid_rule"', '{"id":"schedule-1"'
-    ]  # fmt: skip
-
-
-def _results(events: Any) -> list[Any]:
-    return [result["message"] for result in data(events, "tool/result")]
+    at.agent.followup("tomorrow at nine", source=person("Europe/Berlin"))
+    await quiet(at.agent)
+    heads = [text.partition(",")[0] for _, text in results(at.events)]
+    assert heads == ['{"code":"invalid_rule"', '{"code":"invalid_rule"', '{"id":"schedule-1"']
 
 
 def test_it_is_on_by_default_in_the_program_and_opt_in_in_the_library(own_home: Path) -> None:
     """It is on by default in the program, and opt-in in the library."""
     assert run_watchbell("run", "s", "hello", "--model", "offline").exit_code == 0
 
-    async def stored() -> list[str]:
-        storage = JsonlStorage(own_home)
-        events = (await storage.read("s")).events
-        await storage.aclose()
-        return user_texts(events)
+    stored = user_texts(read(own_home).events)
+    assert [text.partition("\n")[0] for text in stored] == ["[TIME CONTEXT]", "hello"]
 
     async def library(at: Live) -> list[str]:
         at.agent.followup("hello")
         await quiet(at.agent)
         return user_texts(at.events)
 
-    assert [text.partition("\n")[0] for text in asyncio.run(stored())] == ["[TIME CONTEXT]", "hello"]
     assert live(library) == ["hello"]

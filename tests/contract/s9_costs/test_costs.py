@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.contract.live import Live, live
+from tests.contract.live import Live, live, living
 from tests.program import data, quiet, user_texts
 from watchbell.host import time_context
 from watchbell.log.values import encode_json
@@ -38,8 +38,7 @@ async def a_day(at: Live) -> None:
     await at.repeat(300)
     await at.repeat(600)
     await at.until(700)
-    await at.agent.aclose()
-    at.agent = await at.program.host.agents.resume("s")
+    await at.reopen()
     at.agent.followup("what is left?")
     await at.until(300)
 
@@ -51,39 +50,31 @@ def test_three_schemas_are_a_fixed_part_of_each_request() -> None:
     """The three tools' schemas are part of each request, and the same bytes in each."""
     asked = requests(a_day, SCRIPT)
     assert len(asked) >= 7
-    parts = {encode_json([_spec(tool) for tool in request.tools]) for request in asked}
-    assert parts == {
-        encode_json([_spec(tool) for tool in sorted(catalog_tools(), key=lambda tool: tool.name)])
-    }
+    ours = sorted(catalog_tools(), key=lambda tool: tool.name)
+    assert {_specs(request.tools) for request in asked} == {_specs(ours)}
 
 
-def _spec(tool: Any) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+def _specs(tools: Any) -> bytes:
+    return encode_json([[tool.name, tool.description, tool.parameters] for tool in tools])
 
 
-def test_each_call_has_one_json_result() -> None:
+@living(script=SCRIPT)
+async def test_each_call_has_one_json_result(at: Live) -> None:
     """Each call costs one result, the JSON of its value."""
-
-    async def body(at: Live) -> tuple[int, int]:
-        await a_day(at)
-        return len(data(at.events, "tool/call")), len(data(at.events, "tool/result"))
-
-    assert live(body, SCRIPT) == (2, 2)
+    await a_day(at)
+    assert (len(data(at.events, "tool/call")), len(data(at.events, "tool/result"))) == (2, 2)
 
 
-def test_each_one_shot_and_each_batch_is_one_user_message() -> None:
+@living
+async def test_each_one_shot_and_each_batch_is_one_user_message(at: Live) -> None:
     """Each one-shot costs one user message, and each batch one, however many reminders are in it and however
     many of their occurrences were missed."""
-
-    async def body(at: Live) -> list[int]:
-        await at.remind(60)
-        for _ in range(5):
-            await at.repeat(300)
-        at.clock.step(86_400)
-        await at.until(1)
-        return [text.count("occurrence_at") for text in user_texts(at.events)]
-
-    assert live(body) == [1, 5]
+    await at.remind(60)
+    for _ in range(5):
+        await at.repeat(300)
+    at.clock.step(86_400)
+    await at.until(1)
+    assert [text.count("occurrence_at") for text in user_texts(at.events)] == [1, 5]
 
 
 def test_it_is_appended_at_the_end_of_the_history() -> None:
@@ -100,7 +91,6 @@ def test_it_is_appended_at_the_end_of_the_history() -> None:
 def test_the_docs_say_this_in_a_table() -> None:
     """The docs say this in a table: `docs/explanation/costs.md`, with the sizes in bytes and in tokens."""
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    assert all(
-        any(name in row for row in rows) for name in ("schedule_create", "schedule_list", "schedule_delete")
-    )
+    for name in ("schedule_create", "schedule_list", "schedule_delete"):
+        assert any(name in row for row in rows)
     assert any("bytes" in row and "tokens" in row for row in rows)

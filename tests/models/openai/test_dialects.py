@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from watchbell.log.payloads import ToolSpec
-from watchbell.models.openai.dialects import project_tool
+from watchbell.models.openai._dialects import project_tool
 from watchbell.models.openai.providers import DIALECTS, Dialect, find_provider
 from watchbell.tools.schema import derive_schema
 

@@ -27,8 +27,19 @@ from tests.models.server import (
     usage,
 )
 from watchbell.errors import ModelError, SettingsError
-from watchbell.log.chunks import BlockEnd, Chunk, Finish, FinishReason, ReasoningDelta, TextDelta, UsageChunk
-from watchbell.log.messages import Message, ReasoningBlock, TextBlock, ToolCallBlock
+from watchbell.log.messages import (
+    BlockEnd,
+    Chunk,
+    Finish,
+    FinishReason,
+    Message,
+    ReasoningBlock,
+    ReasoningDelta,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    UsageChunk,
+)
 from watchbell.log.payloads import ToolSpec
 from watchbell.models.base import AnswerAssembler, ChatModel, ModelRequest
 from watchbell.models.openai.model import OpenAIModel

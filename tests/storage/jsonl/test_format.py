@@ -14,11 +14,17 @@ import zstandard
 from tests.logs import BOTH, FUTURE, HEADER, create, host, lines_of, place, rows_of, run, units
 from tests.program import ask, quiet
 from watchbell.host import Host
-from watchbell.log.chunks import TextDelta, ToolCallDelta
 from watchbell.log.codec import encode_header, encode_rows
 from watchbell.log.event import Draft
 from watchbell.log.header import SessionHeader
-from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from watchbell.log.messages import (
+    Message,
+    TextBlock,
+    TextDelta,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolResultBlock,
+)
 from watchbell.log.payloads import (
     Aborted,
     AbortReason,

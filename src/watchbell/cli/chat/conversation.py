@@ -12,10 +12,9 @@ import msgspec
 from watchbell.cli.console.output import print_answer, print_line, print_row, shorten
 from watchbell.cli.console.times import render_lateness, render_moment
 from watchbell.instants import decode_instant
-from watchbell.log.chunks import TextDelta
 from watchbell.log.event import Event
 from watchbell.log.eventlog import EventLog
-from watchbell.log.messages import Message, PluginSource, ToolResultBlock
+from watchbell.log.messages import Message, PluginSource, TextDelta, ToolResultBlock
 from watchbell.log.payloads import (
     Aborted,
     Blocked,
@@ -31,18 +30,6 @@ from watchbell.log.payloads import (
 )
 from watchbell.reminders.framing import PLUGIN_NAME, DueReminder, decode_frame
 from watchbell.sessions.session import Session
-
-__all__ = [
-    "ENDS",
-    "Conversation",
-    "Due",
-    "Outlet",
-    "Piece",
-    "Printer",
-    "find_dues",
-    "history",
-    "print_piece",
-]
 
 Kind = Literal["person", "reminder", "tool", "note", "failure", "answer", "answer-end", "turn-end"]
 

@@ -18,8 +18,6 @@ from watchbell.cli.console.output import print_answer
 from watchbell.cli.console.signals import on_interrupt
 from watchbell.cli.program import Program
 
-__all__ = ["talk_in_lines"]
-
 _PROMPT = "> "
 LEAVING = Piece("note", "(Ctrl-D leaves)")
 

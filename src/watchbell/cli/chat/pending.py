@@ -15,8 +15,6 @@ from watchbell.reminders.records import EveryRecord, Record
 from watchbell.reminders.state import ScheduleState
 from watchbell.reminders.views import derive_view, render_view
 
-__all__ = ["PendingReminders"]
-
 OVERDUE_SECONDS = 10.0
 """How long a command waits for overdue reminders before it goes on without them."""
 

@@ -20,8 +20,6 @@ from watchbell.log.values import encode_json
 from watchbell.reminders.records import EveryRecord
 from watchbell.tools.definition import AbortSignal, ToolExecution
 
-__all__ = ["Talk"]
-
 _SLASH = "/"
 _CALLS = frozenset({"tool/call", "tool/result"})
 

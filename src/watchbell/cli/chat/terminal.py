@@ -23,14 +23,12 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from rich.cells import chop_cells
 
 from watchbell.agent.agent import Agent
+from watchbell.cli.chat._history import ChatHistory
+from watchbell.cli.chat._notice import Frame
 from watchbell.cli.chat.conversation import Piece, print_piece
-from watchbell.cli.chat.history import ChatHistory
-from watchbell.cli.chat.notice import Frame
 from watchbell.cli.chat.talk import Talk
 from watchbell.cli.console.output import escape, print_line
 from watchbell.cli.program import Program
-
-__all__ = ["ChatTerminal"]
 
 _PROMPT = "> "
 _PREVIEW_ROWS = 6

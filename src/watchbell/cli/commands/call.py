@@ -37,8 +37,6 @@ from watchbell.tools.definition import AbortSignal, Tool, ToolExecution
 from watchbell.tools.registry import ToolRegistry
 from watchbell.zones import ZoneTable
 
-__all__ = ["call", "call_tool", "decode_argument_text", "decode_clock"]
-
 _NO_TEXT = "\ufffd"
 """Stands for arguments that are not even text; it is no JSON either."""
 

@@ -19,8 +19,6 @@ from watchbell.cli.console.progress import progress
 from watchbell.cli.console.signals import run_stoppable
 from watchbell.cli.program import Program
 
-__all__ = ["chat", "show_beginning"]
-
 
 @guarded
 def chat(

@@ -6,8 +6,6 @@ from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json, print_table
 
-__all__ = ["config"]
-
 
 @guarded
 def config(

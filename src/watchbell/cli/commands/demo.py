@@ -37,15 +37,13 @@ from watchbell.cli.stored import find_free_id, open_store, read_log_of
 from watchbell.clock import wall_ms
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import Settings
-from watchbell.log.chunks import Chunk
 from watchbell.log.eventlog import EventLog
+from watchbell.log.messages import Chunk
 from watchbell.log.payloads import surface_message
 from watchbell.models.base import ModelRequest
 from watchbell.offline.model import OfflineModel
 from watchbell.reminders.records import Dispatch, decode_change
 from watchbell.storage.base import StoredLog
-
-__all__ = ["demo", "demo_host"]
 
 FIRST = "Remind me in 3 seconds to stretch."
 SECOND = "Remind me in 2 seconds to drink some water."

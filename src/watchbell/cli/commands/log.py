@@ -36,8 +36,6 @@ from watchbell.log.payloads import (
 from watchbell.reminders.records import Create, Delete, Dispatch, decode_change, render_record
 from watchbell.storage.jsonl.tail import LogTail
 
-__all__ = ["log", "summarize"]
-
 POLL_SECONDS = 0.2
 """How often `--follow` looks whether the file has changed."""
 

@@ -12,8 +12,6 @@ from watchbell.cli.stored import fold_reminders, read_log_of
 from watchbell.errors import CorruptLogError, ScheduleLogError
 from watchbell.reminders.deliveries import Deliveries, Delivery
 
-__all__ = ["receipts"]
-
 
 @guarded
 def receipts(

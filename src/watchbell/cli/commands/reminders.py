@@ -30,8 +30,6 @@ from watchbell.reminders.records import EveryRecord, Record
 from watchbell.reminders.views import derive_view, render_view
 from watchbell.zones import ZoneTable
 
-__all__ = ["reminders"]
-
 _Pending: TypeAlias = tuple[str, Record]
 """A reminder, behind its session's id."""
 

@@ -21,8 +21,6 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import Completed, MaxTokens, Reason
 from watchbell.log.projection import AnswerRow, EnteredMessageRow, Projection, Reader, TurnEndRow
 
-__all__ = ["run"]
-
 _Row: TypeAlias = EnteredMessageRow | AnswerRow | TurnEndRow
 
 

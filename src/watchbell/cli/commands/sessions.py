@@ -14,8 +14,6 @@ from watchbell.cli.console.times import render_local, render_utc
 from watchbell.cli.stored import Reading, read_every
 from watchbell.clock import wall_ms
 
-__all__ = ["sessions"]
-
 
 class _Row(msgspec.Struct, frozen=True):
     id: str

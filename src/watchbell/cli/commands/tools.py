@@ -13,8 +13,6 @@ from watchbell.cli.console.output import print_table
 from watchbell.schedule.tools import catalog_tools
 from watchbell.tools.catalog import catalog, render_catalog_json, render_catalog_markdown
 
-__all__ = ["tools"]
-
 
 @guarded
 def tools(

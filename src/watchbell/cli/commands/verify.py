@@ -22,8 +22,6 @@ from watchbell.reminders.state import ScheduleState
 from watchbell.storage.jsonl.layout import find_logs_below
 from watchbell.storage.jsonl.reading import read_log
 
-__all__ = ["Verdict", "judge_log", "verify", "verify_log"]
-
 
 class Verdict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What is to be said of one log.

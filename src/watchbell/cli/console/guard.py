@@ -18,8 +18,6 @@ import typer
 from watchbell.cli.console.output import print_error, silence_closed_pipe, silence_failed_output
 from watchbell.errors import WatchbellError
 
-__all__ = ["guarded", "is_debugging", "report", "start_logging"]
-
 P = ParamSpec("P")
 
 

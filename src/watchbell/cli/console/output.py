@@ -19,26 +19,6 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-__all__ = [
-    "LONGEST_CELL",
-    "can_print",
-    "escape",
-    "is_dumb",
-    "make_console",
-    "prepare_streams",
-    "print_answer",
-    "print_error",
-    "print_json",
-    "print_line",
-    "print_row",
-    "print_table",
-    "screen_width",
-    "shorten",
-    "silence_closed_pipe",
-    "silence_failed_output",
-    "wrap",
-]
-
 LONGEST_CELL = 160
 """Most characters of one stored text in a table or on a one-line row; `--json` has all of it."""
 

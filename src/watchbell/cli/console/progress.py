@@ -15,8 +15,6 @@ from watchbell.cli.console.output import escape, is_dumb, make_console
 if TYPE_CHECKING:
     from rich.status import Status
 
-__all__ = ["progress"]
-
 PATIENCE_SECONDS = 0.5
 """How long nothing is shown."""
 

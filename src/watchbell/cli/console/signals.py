@@ -13,8 +13,6 @@ from typing import Any
 
 from watchbell.cli.console.guard import report
 
-__all__ = ["GRACE_SECONDS", "on_interrupt", "run_stoppable"]
-
 GRACE_SECONDS = 4.5
 """How long closing may take after a signal; then the process ends as it is."""
 

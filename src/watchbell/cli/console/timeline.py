@@ -12,8 +12,6 @@ from rich.cells import cell_len
 from watchbell.cli.console.output import escape, shorten, wrap
 from watchbell.cli.console.times import render_moment, render_span
 
-__all__ = ["BLOCKS", "Coming", "draw_timeline"]
-
 _TICKS = (
     (60, "1 min"),
     (600, "10 min"),

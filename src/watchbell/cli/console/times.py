@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from watchbell.instants import Instant, render_instant
 
-__all__ = ["render_lateness", "render_local", "render_moment", "render_span", "render_utc"]
-
 _UNITS = (("year", 365 * 86_400), ("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,22 +13,22 @@ import msgspec
 from msgspec import UNSET
 
 from watchbell.errors import ModelError
-from watchbell.log.chunks import (
+from watchbell.log.messages import (
     BlockEnd,
     BlockStart,
     Chunk,
     Finish,
     FinishReason,
+    ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     TextDelta,
+    ToolCallBlock,
     ToolCallDelta,
     UsageChunk,
 )
-from watchbell.log.messages import ReasoningBlock, TextBlock, ToolCallBlock
 from watchbell.log.values import decode_json, encode_json
 from watchbell.models.openai._json import items, member
-
-__all__ = ["DeltaReader"]
 
 _FAILED = {
     "content_filter": (

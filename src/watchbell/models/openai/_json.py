@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-__all__ = ["items", "member"]
-
 
 def member(value: object, key: str) -> object:
     """Return a member of an object, None when there is none or `value` is no object."""

@@ -20,8 +20,6 @@ from typing import Any, NoReturn
 from watchbell.log.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
 from watchbell.models.openai._json import items, member
 
-__all__ = ["wire_messages"]
-
 WireMessage = dict[str, Any]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -17,8 +17,8 @@ from watchbell.clock import SystemClock
 from watchbell.errors import ModelError, SettingsError
 from watchbell.models.faults import LONGEST_WAIT_MS, Asked, no_api, stalled, translate, worth_retrying
 from watchbell.models.openai._deltas import DeltaReader
+from watchbell.models.openai._dialects import project_tool
 from watchbell.models.openai._wire import wire_messages
-from watchbell.models.openai.dialects import project_tool
 from watchbell.models.openai.providers import DIALECTS, OPENAI, Dialect, Provider, find_provider, show_url
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
     from watchbell.clock import Clock
-    from watchbell.log.chunks import Chunk
+    from watchbell.log.messages import Chunk
     from watchbell.models.base import ModelRequest
-
-__all__ = ["IDLE_TIMEOUT_SECONDS", "MAX_RETRIES", "OpenAIModel"]
 
 IDLE_TIMEOUT_SECONDS = 300.0
 """Default for the longest silence of a server; a model may think for minutes first."""

@@ -9,8 +9,6 @@ import msgspec
 
 from watchbell.errors import SettingsError
 
-__all__ = ["DIALECTS", "OPENAI", "Dialect", "Provider", "check_base_url", "find_provider", "show_url"]
-
 Dialect: TypeAlias = Literal["full", "strict", "narrow"]
 """How a tool's schema is written for a provider; `watchbell.models.dialects` says what each one holds."""
 

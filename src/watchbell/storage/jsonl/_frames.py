@@ -20,8 +20,6 @@ from watchbell.errors import CorruptLogError
 from watchbell.log.checks import MAX_ROW_BYTES
 from watchbell.storage.base import TornTail
 
-__all__ = ["Part", "encode_frame", "read_frames", "read_plain"]
-
 _MAGIC = b"\x28\xb5\x2f\xfd"
 # One byte can stand for 32 KiB of text at most, so a slice gives at most 64 MiB.
 _SLICE = 2048

@@ -20,8 +20,6 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["Owner", "read_owner", "take_lock", "write_owner"]
-
 
 class Owner(msgspec.Struct, frozen=True):
     """Who has a session open.

@@ -29,8 +29,6 @@ from watchbell.storage.jsonl.layout import LEVELS, OWNER_NAME
 from watchbell.storage.jsonl.reading import OPEN_FLAGS, READ_BYTES, is_compressed, read_open_log, require_file
 from watchbell.storage.jsonl.survey import find_holder
 
-__all__ = ["Leftover", "LogFile", "encode_unit"]
-
 _TEMPORARY = "new-0"
 _TEMPORARIES = "new-*"
 

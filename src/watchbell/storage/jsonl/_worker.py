@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["Worker"]
-
 T = TypeVar("T")
 
 _THREADS = 4

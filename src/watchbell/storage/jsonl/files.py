@@ -15,16 +15,6 @@ try:
 except ImportError:  # Windows
     fcntl = resource = None
 
-__all__ = [
-    "FileSystem",
-    "alone_in",
-    "make_directories",
-    "raise_descriptor_limit",
-    "sync_directory",
-    "sync_names",
-    "write_all",
-]
-
 # What a file system answers that does not know the request.
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.ENOTTY}
 # What a network's file system answers that locks only what is open for writing; a directory never is.

@@ -18,21 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "LEVELS",
-    "LOG_NAMES",
-    "OWNER_NAME",
-    "Compression",
-    "escape_session_id",
-    "find_logs",
-    "find_logs_below",
-    "is_project_directory",
-    "log_path",
-    "project_directory",
-    "sessions_root",
-    "unescape_session_id",
-]
-
 Compression: TypeAlias = Literal["zstd", "none"]
 """How a log is written: as zstd frames, or plain."""
 

@@ -22,16 +22,6 @@ from watchbell.storage.base import StoredLog, TornTail
 from watchbell.storage.jsonl._frames import Part, read_frames, read_plain
 from watchbell.storage.jsonl.layout import LOG_NAMES, escape_session_id, project_directory
 
-__all__ = [
-    "OPEN_FLAGS",
-    "READ_BYTES",
-    "is_compressed",
-    "open_log",
-    "read_log",
-    "read_open_log",
-    "require_file",
-]
-
 READ_BYTES = 1024 * 1024
 """How much of a file is read or copied at a time."""
 

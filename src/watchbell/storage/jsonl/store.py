@@ -36,8 +36,6 @@ from watchbell.storage.jsonl.layout import (
 )
 from watchbell.storage.jsonl.reading import read_log
 
-__all__ = ["JsonlStorage"]
-
 _logger = logging.getLogger("watchbell.storage")
 
 

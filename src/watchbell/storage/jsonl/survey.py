@@ -21,8 +21,6 @@ from watchbell.storage.jsonl.layout import (
     unescape_session_id,
 )
 
-__all__ = ["Holder", "file_mode", "find_holder", "find_side_files", "find_strays"]
-
 _LOCKS = Path("/proc/locks")
 
 

@@ -14,8 +14,6 @@ from watchbell.storage.base import TornTail
 from watchbell.storage.jsonl._frames import read_frames, read_plain
 from watchbell.storage.jsonl.reading import is_compressed, open_log, read_log
 
-__all__ = ["LogTail"]
-
 
 class LogTail:
     """The events of a log file, read on from where the last whole batch ended.

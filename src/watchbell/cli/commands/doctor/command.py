@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from watchbell.cli import options
-from watchbell.cli.commands.doctor.checkup import (
+from watchbell.cli.commands.doctor._checkup import (
     Finding,
     HomeFacts,
     ZoneFacts,
@@ -17,12 +17,10 @@ from watchbell.cli.commands.doctor.checkup import (
     check_zones,
     find_versions,
 )
-from watchbell.cli.commands.doctor.session_checkup import SessionFacts, check_session
+from watchbell.cli.commands.doctor._session_checkup import SessionFacts, check_session
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_json, print_line
 from watchbell.cli.console.progress import progress
-
-__all__ = ["doctor"]
 
 _STYLES = {"problem": "bold red", "warning": "yellow", "note": "dim"}
 

@@ -9,8 +9,6 @@ from rich.cells import cell_len
 from watchbell.cli.chat.conversation import Due
 from watchbell.cli.console.output import can_print, escape, wrap
 
-__all__ = ["Frame"]
-
 _LONGEST = 72
 _BOX = ("\u256d\u2500 ", "\u2502 ", "\u251c", "\u2570", "\u2500")
 _ASCII = ("+- ", "| ", "+", "+", "-")

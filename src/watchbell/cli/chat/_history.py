@@ -10,8 +10,6 @@ from prompt_toolkit.history import FileHistory
 
 from watchbell.storage.jsonl.files import FileSystem, make_directories
 
-__all__ = ["ChatHistory"]
-
 _NAME = "chat-history"
 
 

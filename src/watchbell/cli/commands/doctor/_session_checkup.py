@@ -7,14 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from watchbell.cli.commands.doctor.checkup import Finding
+from watchbell.cli.commands.doctor._checkup import Finding
 from watchbell.cli.commands.verify import Verdict, judge_log
 from watchbell.cli.console.times import render_moment
 from watchbell.clock import wall_ms
 from watchbell.storage.jsonl.layout import unescape_session_id
 from watchbell.storage.jsonl.survey import Holder, find_holder, find_side_files
-
-__all__ = ["SessionFacts", "check_session"]
 
 
 class SessionFacts(msgspec.Struct, frozen=True, rename="camel"):

@@ -20,16 +20,6 @@ from watchbell.storage.jsonl.layout import LOG_NAMES, find_logs_below, sessions_
 from watchbell.storage.jsonl.survey import file_mode, find_strays
 from watchbell.zones import ZoneTable
 
-__all__ = [
-    "Finding",
-    "HomeFacts",
-    "ZoneFacts",
-    "check_home",
-    "check_settings",
-    "check_zones",
-    "find_versions",
-]
-
 _PACKAGES = ("msgspec", "tzdata", "zstandard", "typer", "rich", "prompt-toolkit", "tzlocal", "openai")
 _OF_OTHERS = 0o077
 _READABLE_BY_OTHERS = 0o044

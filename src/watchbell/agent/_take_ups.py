@@ -12,8 +12,6 @@ from watchbell.log.eventlog import EventLog
 from watchbell.log.payloads import TakeUp, surface_message
 from watchbell.log.projection import WORK, Projection, TakeUpRow, TurnEndRow, TurnStartRow, WorkRow
 
-__all__ = ["MAX_TAKE_UPS", "TakeUps"]
-
 MAX_TAKE_UPS = 3
 """How often a message's unanswered turn is taken up again."""
 

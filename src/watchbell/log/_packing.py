@@ -11,12 +11,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.checks import MAX_SAFE_INTEGER, Count
-from watchbell.log.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.event import Event
 from watchbell.log.eventlog import PackedRow
+from watchbell.log.messages import ReasoningDelta, TextDelta, ToolCallDelta
 from watchbell.log.values import count_strings, mask_surrogates, outer_keys, unmask_surrogates
-
-__all__ = ["PACKED_TYPES", "PackedChunks", "decode_packed", "decode_runs", "pack", "unpack"]
 
 PACKED_TYPES = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
 """Types of rows that stand for a run of `assistant/chunk` events."""

@@ -10,8 +10,6 @@ from typing import TypeVar
 from watchbell.errors import WatchbellError
 from watchbell.tools.definition import AbortSignal
 
-__all__ = ["TurnAbortedError", "raise_if_aborted", "until_aborted", "until_aborted_here"]
-
 T = TypeVar("T")
 
 

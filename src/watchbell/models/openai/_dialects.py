@@ -17,8 +17,6 @@ from typing import Any, cast
 from watchbell.log.payloads import ToolSpec
 from watchbell.models.openai.providers import Dialect
 
-__all__ = ["project_tool"]
-
 _Schema = dict[str, Any]
 
 _STRICT_KEPT = ("type", "description", "enum")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from watchbell.errors import SettingsError
 
-__all__ = ["read_config"]
-
 
 def read_config(path: Path) -> dict[str, object] | None:
     """Return the tables of a TOML file, None when there is no such file.

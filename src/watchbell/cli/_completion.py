@@ -13,8 +13,6 @@ from watchbell.cli.stored import open_store
 from watchbell.errors import WatchbellError
 from watchbell.host.settings import load_settings
 
-__all__ = ["complete_session"]
-
 # Shells part words at other characters, and would need quotes; a dash would begin an option.
 _PLAIN = re.compile(r"(?!-)[\w@%+=.,/-]+")
 
