@@ -114,5 +114,4 @@ def test_the_last_turn_is_found_from_the_end(sample: list[Event]) -> None:
     assert last_turn(EventLog(sample)) == (starts[1], ends[1])
     assert last_turn(EventLog(sample[: ends[1]])) == (starts[1], None)
     assert last_turn(EventLog(sample[: starts[1]])) == (starts[0], ends[0])
-    assert last_turn(EventLog(sample), ends[1]) is None
     assert last_turn(EventLog()) is None

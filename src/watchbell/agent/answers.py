@@ -80,8 +80,7 @@ class AnswerLog:
         model = self._core.model
         source = msgspec.to_builtins(ModelSource(model.provider, model.model))
         message = Message(self._core.new_id(), "assistant", source, blocks)
-        usage = msgspec.UNSET if self._assembler.usage is None else self._assembler.usage
-        payload = AssistantMessage(self._turn, self._step, message, usage, interrupted)
+        payload = AssistantMessage(self._turn, self._step, message, self._assembler.usage, interrupted)
         self._core.session.append(
             "assistant/message", payload, source_event_seqs=tuple(self._seqs), surface_op="append"
         )

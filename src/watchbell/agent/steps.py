@@ -73,8 +73,7 @@ class Requests(Projection[_RequestRow]):
             header["system"] = core.system
         if tools:
             header["tools"] = list(tools)
-        window = msgspec.UNSET if model.context_window is None else model.context_window
-        context = RequestContext(model.provider, model.model, window)
+        context = RequestContext(model.provider, model.model, model.context_window)
         drafts: list[Draft] = []
         encoded = encode_json(header)
         if encoded != self._header:

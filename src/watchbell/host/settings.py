@@ -24,18 +24,6 @@ from watchbell.models.openai.providers import DIALECTS, Dialect, check_base_url,
 from watchbell.offline.model import OfflineModel
 from watchbell.zones import ZoneTable
 
-__all__ = [
-    "CONFIG_NAME",
-    "DEFAULT_HOME",
-    "OFFLINE",
-    "Effective",
-    "Settings",
-    "build_model",
-    "expand_user",
-    "load_settings",
-    "read_config",
-]
-
 DEFAULT_HOME = Path("~/.watchbell")
 """Where sessions are kept when nothing says otherwise."""
 

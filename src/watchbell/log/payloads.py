@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias, final
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from watchbell.errors import CorruptLogError
 from watchbell.log.event import Event
@@ -173,7 +172,7 @@ class RequestContext(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
 
     provider: str
     model: str
-    context_window: int | UnsetType = UNSET
+    context_window: int | None = None
 
 
 class ChunkEvent(msgspec.Struct, frozen=True, gc=False):
@@ -190,7 +189,7 @@ class AssistantMessage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
     turn: int
     step: int
     message: Message
-    usage: dict[str, Any] | UnsetType = UNSET
+    usage: dict[str, Any] | None = None
     interrupted: bool = False
 
 
@@ -216,7 +215,7 @@ class ToolResultEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     turn: int
     step: int
     message: Message
-    error: dict[str, str] | UnsetType = UNSET
+    error: dict[str, str] | None = None
 
 
 class TakeUp(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -20,14 +20,14 @@ from watchbell.log.payloads import (
 _TURN_TYPES = frozenset({"turn/start", "turn/end"})
 
 
-def last_turn(log: EventLog, start: int = 0) -> tuple[int, int | None] | None:
-    """Find the last turn that began at or after seq `start`.
+def last_turn(log: EventLog) -> tuple[int, int | None] | None:
+    """Find the last turn of a log.
 
     Returns:
         The seqs of its `turn/start` and of its `turn/end` (None while it is open); None without a turn.
     """
     end: int | None = None
-    for event in log.select_back(_TURN_TYPES, start):
+    for event in log.select_back(_TURN_TYPES):
         if event.type == "turn/start":
             return event.seq, end
         end = event.seq
@@ -46,13 +46,10 @@ def tool_result(
 ) -> Draft:
     """Return the `tool/result` that answers a call; `cites` is the seq of its `tool/call`."""
     block = ToolResultBlock(call_id, (TextBlock(text),), is_error)
+    source = msgspec.to_builtins(ToolSource(call_id))
     # The id needs to be unique only among pending messages, and a result is never pending.
-    message = Message(
-        f"result-{turn}-{step}-{call_id}", "user", msgspec.to_builtins(ToolSource(call_id)), (block,)
-    )
-    payload = (
-        ToolResultEvent(turn, step, message) if error is None else ToolResultEvent(turn, step, message, error)
-    )
+    message = Message(f"result-{turn}-{step}-{call_id}", "user", source, (block,))
+    payload = ToolResultEvent(turn, step, message, error)
     # A list of none is allowed to answers only (log-format, "Vocabulary that we write").
     return Draft("tool/result", payload, None if cites is None else (cites,), "append")
 
