@@ -11,37 +11,30 @@ from watchbell.zones import ZoneTable
 ZONES = ZoneTable()
 
 
-def computer_says(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
-    monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(tzlocal, "get_localzone_name", lambda: name)
-
-
 @pytest.mark.parametrize(
-    ("value", "name"),
+    ("variable", "computer", "name"),
     [
-        ("Europe/Berlin", "Europe/Berlin"),
-        (":europe/berlin", "Europe/Berlin"),
-        ("/usr/share/zoneinfo/posix/Asia/Kolkata", "Asia/Kolkata"),
-        ("UTC", "UTC"),
-        ("", "UTC"),
-        ("CET-1CEST", None),
-        ("Nowhere/Land", None),
+        ("Europe/Berlin", "America/New_York", "Europe/Berlin"),
+        (":europe/berlin", "America/New_York", "Europe/Berlin"),
+        ("/usr/share/zoneinfo/posix/Asia/Kolkata", "America/New_York", "Asia/Kolkata"),
+        ("UTC", "America/New_York", "UTC"),
+        ("", "America/New_York", "UTC"),
+        ("CET-1CEST", "America/New_York", None),
+        ("Nowhere/Land", "America/New_York", None),
+        (None, "America/Vancouver", "America/Vancouver"),
+        (None, "Etc/UTC", "Etc/UTC"),
+        (None, "CET", None),
+        (None, None, None),
     ],
 )
-def test_the_variable_tz_decides_alone(value: str, name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    computer_says(monkeypatch, "America/New_York")
-    monkeypatch.setenv("TZ", value)
-    assert choose_zone(ZONES, None) == name
-
-
-@pytest.mark.parametrize(
-    ("told", "name"),
-    [("America/Vancouver", "America/Vancouver"), ("Etc/UTC", "Etc/UTC"), ("CET", None), (None, None)],
-)
-def test_without_tz_it_is_the_zone_of_the_computer(
-    told: str | None, name: str | None, monkeypatch: pytest.MonkeyPatch
+def test_the_variable_tz_decides_alone_and_else_the_computer(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, computer: str | None, name: str | None
 ) -> None:
-    computer_says(monkeypatch, told)
+    monkeypatch.setattr(tzlocal, "get_localzone_name", lambda: computer)
+    if variable is None:
+        monkeypatch.delenv("TZ", raising=False)
+    else:
+        monkeypatch.setenv("TZ", variable)
     assert choose_zone(ZONES, None) == name
 
 
@@ -54,7 +47,6 @@ def test_files_that_contradict_each_other_leave_the_zone_unknown(monkeypatch: py
     assert choose_zone(ZONES, None) is None
 
 
-def test_the_zone_that_is_set_counts_in_the_spelling_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    computer_says(monkeypatch, "America/New_York")
+def test_the_zone_that_is_set_counts_in_the_spelling_of_the_list() -> None:
     assert choose_zone(ZONES, "asia/kolkata") == "Asia/Kolkata"
     assert choose_zone(ZONES, "utc") == "UTC"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import watchbell as package
-from tests.cli.conftest import FUTURE, Start, Store, Watchbell, create, read_events
+from tests.cli.conftest import FUTURE, Start, Store, Watchbell, create, read_events, read_payloads
 from watchbell.cli.commands import sessions
 
 
@@ -32,12 +32,33 @@ def test_the_version_is_the_packages(watchbell: Watchbell) -> None:
         ("reminders", ""),
         ("call", "", "schedule_list", "--create"),
         ("call", "s", "schedule_snooze"),
+        ("tools", "--json", "--markdown"),
+        ("reminders", "--json", "--timeline"),
+        ("reminders", "--time-zone", "Nowhere"),
+        ("run", "a"),
+        ("run", "a", "  "),
+        ("run", "a", "hello", "--time-zone", "none"),
+        ("run", "a", "hello", "--model", "m", "--base-url", "nowhere"),
+        ("run", "a", "hello", "--base-url", "http://localhost/v1"),
     ],
 )
-def test_wrong_usage_is_code_2(watchbell: Watchbell, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_code_2_and_makes_no_session(
+    watchbell: Watchbell, home: Path, arguments: tuple[str, ...]
+) -> None:
     ran = watchbell(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert "Error:" in ran.err
+    assert ("--time-zone" in ran.err) == ("--time-zone" in arguments)
+    assert not (home / "sessions").exists()
+
+
+@pytest.mark.parametrize("command", ["reminders", "receipts", "log"])
+def test_a_session_that_is_not_there_is_named_with_similar_ones(
+    watchbell: Watchbell, store: Store, command: str
+) -> None:
+    store("standup", create("schedule-1"))
+    told = "watchbell: there is no session 'standpu'; did you mean 'standup'?\n"
+    assert watchbell(command, "standpu") == (1, "", told)
 
 
 def test_the_home_is_of_the_command_of_the_program_or_of_the_environment(
@@ -144,8 +165,8 @@ def test_a_talk_whose_reader_has_gone_ends_silently_after_its_turn(start: Start,
         os.close(writing)
         _, err = process.communicate("hello\nnever said\n", timeout=20)
         assert (process.returncode, err) == (0, "")
-        events = read_events(home, session)
-        assert [e.data["reason"]["kind"] for e in events if e.type == "turn/end"] == ["completed"]
+        ends = [end["reason"]["kind"] for end in read_payloads(home, session, "turn/end")]
+        assert ends == ["completed"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
@@ -185,10 +206,8 @@ def test_output_that_is_no_terminal_has_no_colour(store: Store, start: Start) ->
 def test_without_its_extra_the_program_says_what_to_install() -> None:
     program = "import sys; sys.modules['typer'] = None; from watchbell.__main__ import main; sys.exit(main())"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (
-        1,
-        "watchbell: the program needs an extra: pip install 'watchbell[cli]'\n",
-    )
+    told = "watchbell: the program needs an extra: pip install 'watchbell[cli]'\n"
+    assert (ran.returncode, ran.stderr) == (1, told)
 
 
 def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(store: Store, start: Start) -> None:
@@ -207,7 +226,7 @@ def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(store: S
         assert ("█" in out) == (encoding == "utf-8")
 
 
-def test_one_instant_is_the_same_in_every_zone_and_stands_there_as_utc(
+def test_one_instant_is_the_same_in_every_zone_and_always_told_as_utc(
     watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.server import Answer, ModelServer
+from tests.models.server import Answer, ModelServer, Reply
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 PATIENCE_SECONDS = 60.0
@@ -166,6 +166,19 @@ def serve() -> Iterator[Callable[[Any], ModelServer]]:
     yield start
     for end in ends:
         end()
+
+
+@pytest.fixture
+def open_chat(open_terminal: Open, serve: Callable[[Any], ModelServer]) -> Callable[..., Terminal]:
+    """Start a chat whose model gives these replies, the offline one without any, and wait for its prompt."""
+
+    def start(*replies: Reply, arguments: tuple[str, ...] = (), **options: Any) -> Terminal:
+        model = ("--model", "m", "--base-url", serve(replies).base_url) if replies else ()
+        terminal = open_terminal("chat", *arguments, *model, **options)
+        terminal.ready()
+        return terminal
+
+    return start
 
 
 def matches(name: str, terminal: Terminal, *all_of: Shown) -> None:

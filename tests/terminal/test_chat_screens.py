@@ -12,9 +12,10 @@ import pytest
 
 from tests.cli.conftest import read_payloads, read_sources
 from tests.models.server import ModelServer, Reply, call, delta, refuse, say
-from tests.terminal.conftest import Open, matches
+from tests.terminal.conftest import Open, Terminal, matches
 
 Serve = Callable[[Any], ModelServer]
+OpenChat = Callable[..., Terminal]
 
 REMIND = call("schedule_create", '{"prompt":"stretch your legs","after_seconds":2}')
 
@@ -34,10 +35,8 @@ def said(home: Path) -> list[str]:
     return [message["content"][0]["text"] for message in messages if message["source"]["kind"] == "user"]
 
 
-def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve) -> None:
-    server = serve([hanging("The first line.\nAnd an unfinished one"), say("Fine.")])
-    terminal = open_terminal("chat", *with_model(server))
-    terminal.ready()
+def test_an_answer_is_shown_as_it_comes(open_chat: OpenChat) -> None:
+    terminal = open_chat(hanging("The first line.\nAnd an unfinished one"), say("Fine."))
     terminal.enter("tell me two lines")
     terminal.until("And an unfinished one")
     terminal.type("a draft")
@@ -53,14 +52,10 @@ def test_an_answer_is_shown_as_it_comes(open_terminal: Open, serve: Serve) -> No
     terminal.until("[ended: 0]")
 
 
-def test_a_reminder_arrives_while_half_a_line_is_typed(
-    open_terminal: Open, serve: Serve, own_home: Path
-) -> None:
-    server = serve(
-        [REMIND, say("You will hear from me."), say("Time to **stretch your legs**."), say("Two.")]
+def test_a_reminder_arrives_while_half_a_line_is_typed(open_chat: OpenChat, own_home: Path) -> None:
+    terminal = open_chat(
+        REMIND, say("You will hear from me."), say("Time to **stretch your legs**."), say("Two.")
     )
-    terminal = open_terminal("chat", *with_model(server))
-    terminal.ready()
     terminal.enter("remind me in two seconds to stretch my legs")
     terminal.until("You will hear from me.")
     terminal.type("how many legs do")
@@ -70,18 +65,15 @@ def test_a_reminder_arrives_while_half_a_line_is_typed(
     assert said(own_home)[-1] == "how many legs do I have?"
 
 
-def test_forty_columns_are_enough(open_terminal: Open) -> None:
-    terminal = open_terminal("chat", columns=40, rows=40)
-    terminal.ready()
+def test_forty_columns_are_enough(open_chat: OpenChat) -> None:
+    terminal = open_chat(columns=40, rows=40)
     terminal.enter("remind me in 1 second to stretch")
     matches("reminder-40-columns", terminal, "\u2570")
 
 
-def test_refused_requests_are_clear_lines_and_the_session_goes_on(open_terminal: Open, serve: Serve) -> None:
+def test_refused_requests_are_clear_lines_and_the_session_goes_on(open_chat: OpenChat) -> None:
     slow = refuse(429, headers={"retry-after-ms": "1"})
-    server = serve([slow, slow, refuse(401), say("Here I am.")])
-    terminal = open_terminal("chat", *with_model(server), WATCHBELL_MAX_RETRIES="1", rows=30)
-    terminal.ready()
+    terminal = open_chat(slow, slow, refuse(401), say("Here I am."), WATCHBELL_MAX_RETRIES="1", rows=30)
     terminal.enter("hello?")
     terminal.until("[RATE_LIMITED]")
     terminal.enter("hello again?")
@@ -107,10 +99,8 @@ def test_a_killed_chat_goes_on_where_it_was(open_terminal: Open, serve: Serve, o
     assert sum(source.get("plugin") == "schedule" for source in read_sources(own_home, "main")) == 1
 
 
-def test_a_paste_of_many_lines_is_one_message(open_terminal: Open, serve: Serve, own_home: Path) -> None:
-    server = serve([say("Three lines.")])
-    terminal = open_terminal("chat", *with_model(server))
-    terminal.ready()
+def test_a_paste_of_many_lines_is_one_message(open_chat: OpenChat, own_home: Path) -> None:
+    terminal = open_chat(say("Three lines."))
     terminal.paste("first\nsecond\n\tthird")
     matches("paste", terminal, "third")
     terminal.press("Enter")
@@ -118,9 +108,8 @@ def test_a_paste_of_many_lines_is_one_message(open_terminal: Open, serve: Serve,
     assert said(own_home) == ["first\nsecond\n\tthird"]
 
 
-def test_without_colour_none_is_sent(open_terminal: Open) -> None:
-    terminal = open_terminal("chat", NO_COLOR="1")
-    terminal.ready()
+def test_without_colour_none_is_sent(open_chat: OpenChat) -> None:
+    terminal = open_chat(NO_COLOR="1")
     terminal.enter("remind me in 1 second to stretch")
     terminal.until("\u2570")
     coloured = {f"\x1b[{code}m" for code in (*range(30, 38), *range(90, 98))}
@@ -128,18 +117,16 @@ def test_without_colour_none_is_sent(open_terminal: Open) -> None:
     assert "38;5" not in terminal.screen(colours=True)
 
 
-def test_a_dumb_terminal_gets_plain_lines(open_terminal: Open) -> None:
-    terminal = open_terminal("chat", TERM="dumb")
-    terminal.ready()
+def test_a_dumb_terminal_gets_plain_lines(open_chat: OpenChat) -> None:
+    terminal = open_chat(TERM="dumb")
     terminal.enter("remind me in 1 second to stretch")
     matches("dumb", terminal, "Reminder: stretch")
     terminal.press("C-d")
     terminal.until("[ended: 0]")
 
 
-def test_the_commands_of_a_chat(open_terminal: Open, own_home: Path) -> None:
-    terminal = open_terminal("chat", rows=50)
-    terminal.ready()
+def test_the_commands_of_a_chat(open_chat: OpenChat, own_home: Path) -> None:
+    terminal = open_chat(rows=50)
     terminal.enter("remind me in 5 hours to stretch")
     terminal.until("(schedule-1)")
     terminal.ready()
@@ -162,9 +149,8 @@ def test_the_commands_of_a_chat(open_terminal: Open, own_home: Path) -> None:
     assert (own_home / "chat-history").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_resize_keeps_the_line_being_typed(open_terminal: Open) -> None:
-    terminal = open_terminal("chat")
-    terminal.ready()
+def test_a_resize_keeps_the_line_being_typed(open_chat: OpenChat) -> None:
+    terminal = open_chat()
     terminal.type("a draft that is longer than the narrow terminal will be")
     terminal.resize(40, 20)
     terminal.until("a draft that is longer than the narrow")
@@ -182,11 +168,11 @@ def test_a_timeline_in_forty_columns(open_terminal: Open) -> None:
 
 @pytest.mark.parametrize("arguments", [("--plain",), ()])
 def test_without_redrawing_ctrl_c_cancels_an_answer_or_clears_the_line_too(
-    open_terminal: Open, serve: Serve, own_home: Path, arguments: tuple[str, ...]
+    open_chat: OpenChat, own_home: Path, arguments: tuple[str, ...]
 ) -> None:
-    server = serve([hanging("A beginning"), say("Fine.")])
-    terminal = open_terminal("chat", *arguments, *with_model(server), TERM="screen" if arguments else "dumb")
-    terminal.ready()
+    terminal = open_chat(
+        hanging("A beginning"), say("Fine."), arguments=arguments, TERM="screen" if arguments else "dumb"
+    )
     terminal.press("C-c")
     terminal.until("(Ctrl-D leaves)")
     terminal.enter("tell me")
@@ -205,11 +191,9 @@ def test_without_redrawing_ctrl_c_cancels_an_answer_or_clears_the_line_too(
 
 
 def test_a_line_entered_in_the_middle_of_an_answer_does_not_repeat_it(
-    open_terminal: Open, serve: Serve, own_home: Path
+    open_chat: OpenChat, own_home: Path
 ) -> None:
-    server = serve([hanging("The first line.\nAnd an unfin\x1bished one"), hanging("Fine.")])
-    terminal = open_terminal("chat", *with_model(server))
-    terminal.ready()
+    terminal = open_chat(hanging("The first line.\nAnd an unfin\x1bished one"), hanging("Fine."))
     terminal.enter("tell me two lines")
     once = "And an unfin\\x1bished one"
     terminal.until(once)
@@ -228,12 +212,10 @@ def test_a_line_entered_in_the_middle_of_an_answer_does_not_repeat_it(
     assert read_payloads(own_home, "main", "turn/end")[-1]["reason"] == aborted
 
 
-def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(
-    open_terminal: Open, serve: Serve, own_home: Path
-) -> None:
-    server = serve([REMIND, say("You will hear from me."), say("Time to stretch."), say("Long.")])
-    terminal = open_terminal("chat", *with_model(server), rows=16)
-    terminal.ready()
+def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(open_chat: OpenChat, own_home: Path) -> None:
+    terminal = open_chat(
+        REMIND, say("You will hear from me."), say("Time to stretch."), say("Long."), rows=16
+    )
     terminal.enter("remind me in two seconds to stretch my legs")
     terminal.until("You will hear from me.")
     draft = "\n".join(f"line {number}" for number in range(30))
@@ -245,9 +227,8 @@ def test_a_draft_of_many_lines_leaves_a_reminder_in_sight(
     assert said(own_home)[-1] == draft
 
 
-def test_control_c_ends_a_search_in_what_was_typed(open_terminal: Open) -> None:
-    terminal = open_terminal("chat")
-    terminal.ready()
+def test_control_c_ends_a_search_in_what_was_typed(open_chat: OpenChat) -> None:
+    terminal = open_chat()
     terminal.enter("hello")
     terminal.until("stand-in")
     terminal.ready()
@@ -259,10 +240,8 @@ def test_control_c_ends_a_search_in_what_was_typed(open_terminal: Open) -> None:
     assert "(Ctrl-D leaves)" not in terminal.screen()
 
 
-def test_a_dumb_terminal_prints_nothing_behind_its_prompt(open_terminal: Open, serve: Serve) -> None:
-    server = serve([hanging("Begun"), say("Second.")])
-    terminal = open_terminal("chat", *with_model(server), TERM="dumb")
-    terminal.ready()
+def test_a_dumb_terminal_prints_nothing_behind_its_prompt(open_chat: OpenChat) -> None:
+    terminal = open_chat(hanging("Begun"), say("Second."), TERM="dumb")
     terminal.enter("one")
     terminal.until("Begun")
     terminal.enter("two")

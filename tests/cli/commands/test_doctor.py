@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -8,23 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tzdata
 
 from tests.cli.conftest import FUTURE, PAST, Ran, Start, Store, Watchbell, create
-
-
-def findings(ran: Ran) -> list[tuple[str, str, str]]:
-    return [(f["level"], f["about"], f["text"]) for f in json.loads(ran.out)["findings"]]
+from tests.logs import picture
 
 
 def told(ran: Ran, level: str, text: str) -> bool:
-    return any(found == level and text in said for found, _, said in findings(ran))
-
-
-def snapshot(home: Path) -> list[tuple[str, int, bytes]]:
-    return [
-        (str(path), path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
-        for path in sorted(home.rglob("*"))
-    ]
+    findings = json.loads(ran.out)["findings"]
+    return any(finding["level"] == level and text in finding["text"] for finding in findings)
 
 
 def test_a_sound_home_has_nothing_to_complain_of(watchbell: Watchbell, store: Store, home: Path) -> None:
@@ -38,8 +31,6 @@ def test_a_sound_home_has_nothing_to_complain_of(watchbell: Watchbell, store: St
 def test_the_release_of_the_zone_data_and_its_origin_are_told(
     watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import tzdata
-
     monkeypatch.setenv("PYTHONTZPATH", str(tmp_path))
     ran = watchbell("doctor", "--json")
     zones = json.loads(ran.out)["zoneData"]
@@ -85,9 +76,9 @@ def test_everything_that_is_wrong_is_named_and_nothing_is_touched(
     (home / "sessions" / "_no-cwd" / "stray.txt").write_text("mine")
     (home / "watchbell.toml").write_text('api_key = "sk-secret"\n')
     (home / "watchbell.toml").chmod(0o644)
-    before = snapshot(home)
+    before = picture(home)
     ran = watchbell("doctor", "--json")
-    assert snapshot(home) == before
+    assert picture(home) == before
     assert ran.code == 1
     for level, text in (
         ("note", "1 reminder is overdue"),
@@ -163,15 +154,12 @@ def test_what_has_a_logs_name_and_is_no_file_is_told_everywhere(
     put(log)
     doctor, verify, sessions = watchbell("doctor", "--json"), watchbell("verify"), watchbell("sessions")
     assert told(doctor, "problem", "not a regular file")
-    assert (doctor.code, verify.code, sessions.code) == (1, 1, 1)
-    assert f"{log}: damaged: " in verify.out
-    assert "not a regular file" in verify.out
-    assert "not a regular file" in sessions.out
-    assert watchbell("verify", str(log)).code == 1
+    assert verify.out.startswith(f"{log}: damaged: ")
     opened = watchbell("run", "a", "hello")
-    assert opened.code != 0
     assert f"{log} is damaged: " in opened.err
-    assert "not a regular file" in opened.err
+    assert all("not a regular file" in text for text in (verify.out, sessions.out, opened.err))
+    codes = [doctor.code, verify.code, sessions.code, opened.code, watchbell("verify", str(log)).code]
+    assert codes == [1] * 5
     called = watchbell("call", "a", "schedule_list", "{}", "--create")
     assert "corrupt_schedule_log" in called.out
     assert os.listdir(home / "sessions" / "_no-cwd" / "a") == [log.name]  # noqa: PTH208 - names, not paths
@@ -195,24 +183,14 @@ def test_a_lock_names_its_holder_while_it_lives_and_after_it_was_killed(
     assert told(watchbell("doctor", "--json"), "note", "is gone without closing it")
 
 
-def test_looking_at_a_lock_refuses_nobody(watchbell: Watchbell, store: Store) -> None:
-    import fcntl
-
-    path = store("a", create("schedule-1", at=FUTURE))
-    taken: list[int] = []
-    original = fcntl.flock
-
-    def flock(descriptor: Any, operation: int) -> None:
-        taken.append(operation)
-        original(descriptor, operation)
-
-    fcntl.flock = flock
-    try:
-        watchbell("doctor")
-    finally:
-        fcntl.flock = original
+def test_looking_at_a_lock_refuses_nobody(
+    watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store("a", create("schedule-1", at=FUTURE))
+    taken: list[object] = []
+    monkeypatch.setattr(fcntl, "flock", lambda *lock: taken.append(lock))
+    assert watchbell("doctor").code == 0
     assert taken == []
-    assert os.access(path, os.R_OK)
 
 
 def test_a_home_that_is_not_there_yet_is_fine(watchbell: Watchbell, tmp_path: Path) -> None:

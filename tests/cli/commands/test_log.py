@@ -7,16 +7,23 @@ from tests.cli.conftest import FUTURE, Start, Store, Watchbell, create
 from tests.logs import create as log_create
 from tests.logs import place, units
 from watchbell.log.event import Draft
-from watchbell.log.payloads import EndSeed, StepMark, TurnStart
+from watchbell.log.payloads import EndSeed, Failed, StepMark, TurnEnd, TurnFailure, TurnStart
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put another file in the place of a log, in one step."""
+    other = path.with_name("other")
+    other.write_bytes(data)
+    other.rename(path)
 
 
 def test_each_event_is_one_row_with_its_time_in_utc(watchbell: Watchbell, store: Store) -> None:
-    error = {"kind": "error", "error": {"code": "LIMIT", "message": "no\nmore"}}
+    error = Failed(TurnFailure("no\nmore", "LIMIT"))
     store(
         "a",
         Draft("turn/start", TurnStart(1)),
         Draft("step/start", StepMark(1, 1)),
-        Draft("turn/end", {"turn": 1, "reason": error}),
+        Draft("turn/end", TurnEnd(1, error)),
         create("x", "z", FUTURE),
     )
     assert watchbell("log", "a").out.splitlines() == [
@@ -91,9 +98,7 @@ def test_following_starts_over_where_a_replaced_log_differs(home: Path, start: S
     following = start("log", "s", "--follow")
     for number in (1, 2):
         assert f"create schedule-{number}" in following.stdout.readline()
-    other = path.with_name("other")
-    other.write_bytes(b"".join(units("zstd", [log_create(1)], [log_create(7)], [log_create(8)])))
-    other.rename(path)
+    replace(path, b"".join(units("zstd", [log_create(1)], [log_create(7)], [log_create(8)])))
     assert "replaced or cut back; it is shown again from event 1 on" in following.stderr.readline()
     for number in (7, 8):
         assert f"create schedule-{number}" in following.stdout.readline()
@@ -104,9 +109,7 @@ def test_following_says_nothing_of_a_copy_that_only_goes_on(home: Path, start: S
     path = place(home, b"".join(parts[:2]), session_id="s")
     following = start("log", "s", "--follow")
     assert "create schedule-1" in following.stdout.readline()
-    other = path.with_name("other")
-    other.write_bytes(b"".join(parts))
-    other.rename(path)
+    replace(path, b"".join(parts))
     assert "create schedule-2" in following.stdout.readline()
     following.send_signal(2)
     assert following.communicate(timeout=20) == ("", "")

@@ -105,9 +105,3 @@ def test_a_malformed_event_is_damage_with_its_file(watchbell: Watchbell, store: 
     ran = watchbell("receipts", "a")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == f"watchbell: {path} is damaged: event 3 (turn/start) is malformed\n"
-
-
-def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Watchbell, store: Store) -> None:
-    store("standup", create("schedule-1"))
-    ran = watchbell("receipts", "standpu")
-    assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")

@@ -38,20 +38,8 @@ def test_the_computers_zone_is_the_default(
     assert "2027-01-15 09:00:00 -07:00 America/Vancouver" in watchbell("reminders").out
 
 
-def test_an_unknown_zone_is_wrong_usage(watchbell: Watchbell) -> None:
-    ran = watchbell("reminders", "--time-zone", "Nowhere")
-    assert ran.code == 2
-    assert "--time-zone" in ran.err
-
-
 def test_nothing_pending_is_said(watchbell: Watchbell) -> None:
     assert watchbell("reminders") == (0, "No reminders pending.\n", "")
-
-
-def test_a_session_that_is_not_there_is_named_with_similar_ones(watchbell: Watchbell, store: Store) -> None:
-    store("standup", create("schedule-1"))
-    ran = watchbell("reminders", "standpu")
-    assert ran == (1, "", "watchbell: there is no session 'standpu'; did you mean 'standup'?\n")
 
 
 def test_a_prompt_is_shown_safely_and_not_at_any_length(watchbell: Watchbell, store: Store) -> None:

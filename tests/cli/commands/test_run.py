@@ -1,39 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FUTURE, PAST, Store, Watchbell, create, create_every, read_events
+from tests.cli.conftest import FUTURE, PAST, Store, Watchbell, create, create_every, read_sources
 from watchbell.cli import program as compose
-from watchbell.errors import ModelError
-from watchbell.log.messages import BlockEnd, BlockStart, Chunk, Finish, FinishReason, TextBlock, TextDelta
-from watchbell.models.base import ModelRequest
-from watchbell.offline.model import OfflineModel
-
-
-class Says(OfflineModel):
-    """Answers everything with one text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        yield BlockStart(0, "text")
-        yield TextDelta(0, self._text)
-        yield BlockEnd(0, TextBlock(self._text))
-        yield Finish(FinishReason("stop"))
-
-
-class Fails(OfflineModel):
-    """Fails in the middle of its answer."""
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        yield TextDelta(0, "half an ans")
-        raise ModelError("the line\nis dead", code="DEAD")
+from watchbell.testing import ScriptedModel, fail, say
 
 
 def test_one_turn_prints_the_answer_and_what_stays_pending(watchbell: Watchbell) -> None:
@@ -57,9 +31,7 @@ def test_the_message_says_which_zone_its_sender_is_in(
     assert watchbell("run", "a", "hello", "--time-zone", "utc").code == 0
     monkeypatch.setenv("TZ", "XYZ3")
     assert watchbell("run", "a", "hello").code == 0
-    messages = [event.data for event in read_events(home, "a") if event.type == "user/message"]
-    sources = [message["source"] for message in messages if message["source"]["kind"] == "user"]
-    assert sources == [
+    assert [source for source in read_sources(home, "a") if source["kind"] == "user"] == [
         {"kind": "user", "timeZone": "Europe/Berlin"},
         {"kind": "user", "timeZone": "UTC"},
         {"kind": "user"},
@@ -106,7 +78,11 @@ def test_json_has_the_answer_what_was_delivered_and_what_is_pending(
 def test_a_failed_turn_fails_the_command_and_says_why(
     watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "build_model", lambda _: Fails())
+    monkeypatch.setattr(
+        compose,
+        "build_model",
+        lambda _: ScriptedModel([[say("half an ans"), fail("DEAD", "the line\nis dead")]]),
+    )
     ran = watchbell("run", "a", "hello")
     assert ran.code == 1
     assert ran.out.splitlines()[:2] == ["half an ans", "(the turn failed: the line\\nis dead [DEAD])"]
@@ -115,8 +91,8 @@ def test_a_failed_turn_fails_the_command_and_says_why(
 def test_an_answer_reaches_the_terminal_as_text_alone(
     watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    says = Says("one\n\x1b]0;title\x07[red]two[/red]\u202e")
-    monkeypatch.setattr(compose, "build_model", lambda _: says)
+    script = ["one\n\x1b]0;title\x07[red]two[/red]\u202e"]
+    monkeypatch.setattr(compose, "build_model", lambda _: ScriptedModel(script))
     out = watchbell("run", "a", "hello").out
     assert out.splitlines()[:2] == ["one", "\\x1b]0;title\\x07[red]two[/red]\\u202e"]
 
@@ -130,22 +106,7 @@ def test_an_invalid_schedule_history_is_told_and_the_conversation_goes_on(
     assert "the schedule history is invalid" in ran.out.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("a",),
-        ("a", "  "),
-        ("a", "hello", "--time-zone", "none"),
-        ("a", "hello", "--model", "m", "--base-url", "nowhere"),
-        ("a", "hello", "--base-url", "http://localhost/v1"),
-    ],
-)
-def test_wrong_usage_makes_no_session(watchbell: Watchbell, home: Path, arguments: tuple[str, ...]) -> None:
-    assert watchbell("run", *arguments).code == 2
-    assert not (home / "sessions").exists()
-
-
-def test_what_a_run_left_pending_is_delivered_once_when_opened_late(
+def test_what_a_run_left_pending_is_said_and_delivered_once_later(
     watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     first = watchbell("run", "a", "remind me in 10 minutes to stretch").out.splitlines()[-1]

@@ -8,7 +8,3 @@ def test_the_three_tools_are_listed(watchbell: Watchbell) -> None:
     out = watchbell("tools").out
     assert all(name in out for name in TOOL_NAMES)
     assert watchbell("tools", "--json").out.isascii()
-
-
-def test_one_format_is_chosen(watchbell: Watchbell) -> None:
-    assert watchbell("tools", "--json", "--markdown").code == 2

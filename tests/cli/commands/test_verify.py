@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Ran, Store, Watchbell, create
+from tests.cli.conftest import Ran, Started, Store, Watchbell, create
 from tests.logs import BOTH, picture, place, units
 from watchbell.log.event import Draft
 from watchbell.storage.jsonl.layout import Compression
@@ -209,10 +209,9 @@ def test_a_log_that_is_open_elsewhere_is_checked_all_the_same(
         "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); "
         "print(flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
+    with Started(
         [sys.executable, "-c", hold, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout is not None
         holder.stdout.readline()
         assert watchbell("verify").out.endswith("sound, 1 events\n")
         holder.kill()

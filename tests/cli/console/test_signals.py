@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FUTURE, Start, Store, create, read_events
+from tests.cli.conftest import FUTURE, Start, Started, Store, create, read_events, read_sources
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,8 @@ sys.exit(signals.run_stoppable(work()))
 """
 
 
-def test_a_second_signal_ends_a_program_that_is_still_closing() -> None:
-    with subprocess.Popen([sys.executable, "-c", STUCK, "60"], stdout=subprocess.PIPE, text=True) as stuck:
-        assert stuck.stdout is not None
+def test_a_second_signal_ends_the_program_though_it_is_still_closing() -> None:
+    with Started([sys.executable, "-c", STUCK, "60"], stdout=subprocess.PIPE, text=True) as stuck:
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.stdout.readline() == "closing\n"
@@ -71,8 +70,7 @@ def test_a_second_signal_ends_a_program_that_is_still_closing() -> None:
 
 
 def test_closing_that_takes_too_long_is_given_up() -> None:
-    with subprocess.Popen([sys.executable, "-c", STUCK, "0.01"], stdout=subprocess.PIPE, text=True) as stuck:
-        assert stuck.stdout is not None
+    with Started([sys.executable, "-c", STUCK, "0.01"], stdout=subprocess.PIPE, text=True) as stuck:
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.wait(timeout=20) == 130
@@ -96,8 +94,7 @@ def test_a_signal_after_an_append_or_during_a_delivery_leaves_a_clean_log(
     out, err = again.communicate(timeout=20)
     assert (again.returncode, err) == (0, "")
     assert "No reminders pending." in out
-    messages = [event.data for event in read_events(home, "a") if event.type == "user/message"]
-    assert sum(message["source"].get("plugin") == "schedule" for message in messages) == 1
+    assert sum(source.get("plugin") == "schedule" for source in read_sources(home, "a")) == 1
 
 
 LATE = """
