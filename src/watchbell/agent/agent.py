@@ -114,9 +114,10 @@ class Agent:
         core.drive.cancel(kind)
 
     async def when_idle(self) -> None:
-        """Return once no turn runs, nothing waits to open one and nobody holds the agent.
+        """Return once no turn runs, nothing waits to open one, nobody holds the agent and nothing is owed.
 
-        Of a disposed agent it returns at once.
+        Reminders that are due are owed: they have been delivered and answered by then, however many. What could
+        not be delivered, as the storage fails, is not waited for. Of a disposed agent it returns at once.
         """
         await self._core.when_idle()
 

@@ -66,6 +66,7 @@ class Core:
     Attributes:
         drive: Runs the turns, one at a time, while there is work. The driver sets itself.
         on_idle: Called each time the agent has become idle, and when its storage works again while it is.
+        holds: Each says whether something is owed; as long as one does, `when_idle` does not return.
         quiet_ids: Ids of messages that wait for a step without opening a turn for it.
         take_ups_wait: Whether no turn is taken up, as the storage did not confirm what there is.
         is_closing: Whether the agent was disposed, or is about to be.
@@ -84,6 +85,7 @@ class Core:
     transcript: Transcript = field(default_factory=Transcript)
     drive: _Drive = field(init=False)
     on_idle: Callable[[], None] = field(init=False)
+    holds: list[Callable[[], bool]] = field(default_factory=list[Callable[[], bool]])
     quiet_ids: set[str] = field(default_factory=set[str])
     take_ups_wait: bool = False
     is_closing: bool = False
@@ -151,7 +153,7 @@ class Core:
         if self.has_work:
             self.drive.start()
             return
-        self._wake_waiters()
+        self.wake_waiters()
         self.on_idle()
 
     def storage_healed(self) -> None:
@@ -173,8 +175,11 @@ class Core:
             self.settle()
 
     async def when_idle(self) -> None:
-        """Return once nobody owns the agent and nothing waits to open a turn, or when it is closed."""
-        while not self.is_closing and self._is_busy():
+        """Return once nobody owns the agent, nothing waits to open a turn and nothing is owed.
+
+        Of an agent that is closed it returns, too.
+        """
+        while not self.is_closing and (self._is_busy() or any(owes() for owes in self.holds)):
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -186,13 +191,14 @@ class Core:
     async def aclose(self) -> None:
         """Abort the running turn, and begin no other one."""
         self.is_closing = True
-        self._wake_waiters()
+        self.wake_waiters()
         await self.drive.aclose()
 
     def _is_busy(self) -> bool:
         return self._reservation is not None or self.drive.is_running or (self._is_open and self.has_work)
 
-    def _wake_waiters(self) -> None:
+    def wake_waiters(self) -> None:
+        """Have those who wait for an idle agent look again whether it is."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

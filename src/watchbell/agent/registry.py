@@ -83,6 +83,18 @@ class AgentRegistry:
         """Count the messages of a plugin as retained, whether or not their source says so."""
         self._retention.add(plugin)
 
+    def hold_idle(self, agent: Agent, owes: Callable[[], bool]) -> Callable[[], None]:
+        """Keep `when_idle` of an agent from returning while `owes()` says that something is owed.
+
+        The idle agent can still be claimed meanwhile.
+
+        Returns:
+            What has to be called when that may have changed.
+        """
+        core = self._live[agent.id].core
+        core.holds.append(owes)
+        return core.wake_waiters
+
     def equip(self, prepare: Prepare) -> Subscription:
         """Have something live in every agent that is opened from now on.
 

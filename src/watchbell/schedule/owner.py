@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from watchbell.agent.agent import Agent
 from watchbell.backoff import pause_seconds
@@ -41,6 +42,7 @@ class Owner:
         self._asked = False
         self._claiming = False
         self._closed = False
+        self._tell_idle: Callable[[], None] = agent.ctx.agents.hold_idle(agent, self._owes)
         transactions.on_durable_change = self.request
 
     def request(self) -> None:
@@ -60,6 +62,14 @@ class Owner:
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def _owes(self) -> bool:
+        """Whether something may be due, and is about to be looked at or delivered."""
+        if self._closed:
+            return False
+        timer = self._timer
+        is_late = timer is not None and timer.is_pending and timer.target_ms <= self._now()
+        return is_late or self._look is not None or self._task is not None
+
     def _waits_rightly(self) -> bool:
         """Whether the timer waits for the earliest target of the log as it is now."""
         timer = self._timer
@@ -76,9 +86,11 @@ class Owner:
         except Exception:  # the reminders stay active
             _logger.exception("session %s: the schedule could not be looked at", self._agent.id)
             self._try_again_later()
-            return
+            is_due = False
         if is_due:
             self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
+        else:
+            self._tell_idle()
 
     async def _run(self) -> None:
         try:
@@ -91,6 +103,7 @@ class Owner:
             self._try_again_later()
         finally:
             self._task = None
+            self._tell_idle()
 
     def _try_again_later(self) -> None:
         self._failures += 1
