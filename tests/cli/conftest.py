@@ -40,9 +40,9 @@ Watchbell = Callable[..., Ran]
 class Started(subprocess.Popen[str]):
     """The program as a process of its own; its standard streams are pipes unless a test says otherwise."""
 
-    stdin: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
-    stdout: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
-    stderr: IO[str]  # pyright: ignore[reportIncompatibleVariableOverride]
+    stdin: IO[str]
+    stdout: IO[str]
+    stderr: IO[str]
 
     def say(self, text: str) -> None:
         """Type a line."""

@@ -207,7 +207,7 @@ def test_json_is_ascii_on_every_console_and_a_closed_pipe_ends_silently(store: S
         assert ("█" in out) == (encoding == "utf-8")
 
 
-def test_one_instant_is_the_same_in_every_zone_and_always_stands_there_as_utc(
+def test_one_instant_is_the_same_in_every_zone_and_stands_there_as_utc(
     watchbell: Watchbell, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store("a", create("schedule-1", at="2027-01-15T16:00:00.000Z"))

@@ -13,6 +13,8 @@ from typing import Any
 
 import griffe
 
+import watchbell
+
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -69,7 +71,8 @@ Documented = griffe.Object | griffe.Alias
 @cache
 def load() -> griffe.Module:
     """Read the package's source, without importing it."""
-    package = griffe.load("watchbell", search_paths=[str(ROOT / "src")], docstring_parser="google")
+    place = str(Path(watchbell.__file__).parents[1])
+    package = griffe.load("watchbell", search_paths=[place], docstring_parser="google")
     assert isinstance(package, griffe.Module)
     return package
 

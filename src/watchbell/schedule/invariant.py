@@ -18,7 +18,7 @@ from watchbell.reminders.records import SCHEDULE_CHANGE, decode_change
 from watchbell.reminders.state import ScheduleState
 from watchbell.sessions.events import SessionCreated
 from watchbell.sessions.live import Sessions
-from watchbell.sessions.session import Session
+from watchbell.sessions.session import Guard, Session
 
 _logger = logging.getLogger("watchbell.schedule")
 
@@ -49,7 +49,7 @@ class InvariantPlugin:
         guarded: WeakKeyDictionary[Session, Callable[[], None]] = WeakKeyDictionary()
 
         def guard(session: Session) -> None:
-            guarded[session] = session.guard(_Guard(session))
+            guarded[session] = session.guard(_guard(session))
 
         for session in sessions.live:
             guard(session)
@@ -62,18 +62,18 @@ class InvariantPlugin:
                 end()
 
 
-class _Guard:
-    def __init__(self, session: Session) -> None:
-        self._state = ScheduleState(session.header.owned_from)
-        try:
-            self._state.advance(session.events)
-        except ScheduleLogError:
-            _logger.exception(
-                "session %s: its schedule history is invalid; it gets no more of it", session.id
-            )
+def _guard(session: Session) -> Guard:
+    """Return what checks each batch of a session against its fold."""
+    state = ScheduleState(session.header.owned_from)
+    try:
+        state.advance(session.events)
+    except ScheduleLogError:
+        _logger.exception("session %s: its schedule history is invalid; it gets no more of it", session.id)
 
-    def __call__(self, session: Session, drafts: Sequence[Draft], /) -> None:
+    def check(session: Session, drafts: Sequence[Draft], /) -> None:
         candidates = [draft for draft in drafts if draft.type == SCHEDULE_CHANGE]
         if candidates:
-            self._state.advance(session.events)
-            self._state.check_candidates([decode_change(encode_json(draft.data)) for draft in candidates])
+            state.advance(session.events)
+            state.check_candidates([decode_change(encode_json(draft.data)) for draft in candidates])
+
+    return check

@@ -67,7 +67,9 @@ class SchedulePlugin:
             state, missing = ScheduleState(owned_from), MissingDispatches(owned_from)
             # What cannot be read keeps the reminders away, and not the session: `attach` meets it again.
             with suppress(ScheduleLogError, CorruptLogError):
-                await session.fold(state, missing)
+                await session.fold(state)
+                if len(state):  # else nothing can lack its dispatch
+                    await session.fold(missing)
             return partial(attach, state, missing)
 
         def attach(state: ScheduleState, missing: MissingDispatches, agent: Agent, inbox: Inbox) -> None:
@@ -110,6 +112,8 @@ def _complete(
         state.advance(log)
     except ScheduleLogError:
         return []  # the tools say so; the owner stays silent
+    if not len(state):
+        return []
     return missing.advance(log).derive(state, (*inbox.next_turn, *inbox.next_step))
 
 

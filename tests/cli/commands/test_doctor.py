@@ -135,7 +135,7 @@ def test_a_broken_settings_file_is_a_problem_and_the_rest_is_checked(
         ("WATCHBELL_HOME", "~nosuchuser/x", "no home directory is known"),
     ],
 )
-def test_an_environment_that_cannot_be_used_is_a_problem_and_does_not_end_the_report(
+def test_an_environment_that_cannot_be_used_does_not_end_the_report(
     watchbell: Watchbell, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
 ) -> None:
     monkeypatch.setenv("WATCHBELL_MODEL", "m")

@@ -91,9 +91,7 @@ def test_what_a_fork_has_from_its_parent_is_marked(watchbell: Watchbell, store: 
     assert "schedule-1 (inherited)" in watchbell("receipts", "a").out
 
 
-def test_a_history_that_is_invalid_is_told_of_and_what_can_be_vouched_for_is_shown(
-    watchbell: Watchbell, store: Store
-) -> None:
+def test_of_an_invalid_history_what_can_be_vouched_for_is_shown(watchbell: Watchbell, store: Store) -> None:
     store("a", create("schedule-1", "stretch"), *delivered(), create("schedule-1"))
     ran = watchbell("receipts", "a")
     assert ran.code == 1

@@ -145,7 +145,7 @@ def test_wrong_usage_makes_no_session(watchbell: Watchbell, home: Path, argument
     assert not (home / "sessions").exists()
 
 
-def test_what_a_run_left_pending_is_said_and_delivered_once_when_the_session_is_opened_late(
+def test_what_a_run_left_pending_is_delivered_once_when_opened_late(
     watchbell: Watchbell, store: Store, home: Path
 ) -> None:
     first = watchbell("run", "a", "remind me in 10 minutes to stretch").out.splitlines()[-1]

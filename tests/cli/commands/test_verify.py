@@ -212,6 +212,7 @@ def test_a_log_that_is_open_elsewhere_is_checked_all_the_same(
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
+        assert holder.stdout is not None
         holder.stdout.readline()
         assert watchbell("verify").out.endswith("sound, 1 events\n")
         holder.kill()

@@ -60,8 +60,9 @@ sys.exit(signals.run_stoppable(work()))
 """
 
 
-def test_a_second_signal_ends_the_program_at_once_though_it_is_still_closing() -> None:
+def test_a_second_signal_ends_a_program_that_is_still_closing() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK, "60"], stdout=subprocess.PIPE, text=True) as stuck:
+        assert stuck.stdout is not None
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.stdout.readline() == "closing\n"
@@ -71,6 +72,7 @@ def test_a_second_signal_ends_the_program_at_once_though_it_is_still_closing() -
 
 def test_closing_that_takes_too_long_is_given_up() -> None:
     with subprocess.Popen([sys.executable, "-c", STUCK, "0.01"], stdout=subprocess.PIPE, text=True) as stuck:
+        assert stuck.stdout is not None
         assert stuck.stdout.readline() == "ready\n"
         stuck.send_signal(signal.SIGINT)
         assert stuck.wait(timeout=20) == 130

@@ -237,7 +237,7 @@ def test_an_at_record_keeps_no_trace_of_how_it_was_said() -> None:
     assert len(world.changes()) == len(said)
 
 
-def test_a_repeating_record_shows_its_earliest_occurrence_not_yet_dispatched() -> None:
+def test_a_repeating_record_shows_its_earliest_undispatched_occurrence() -> None:
     """The `scheduledAt` of an `every` record is the earliest occurrence, counted from its creation, that has
     not been dispatched."""
     world = World()

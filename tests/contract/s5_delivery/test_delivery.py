@@ -129,7 +129,7 @@ async def test_what_is_due_first_passes_a_barrier(at: Live) -> None:
 
 
 @living
-async def test_if_that_barrier_fails_the_record_stays_active_and_no_timer_tries_again(at: Live) -> None:
+async def test_if_that_barrier_fails_the_record_stays_and_no_timer_tries_again(at: Live) -> None:
     """If that barrier fails the record stays active, and Schedule starts no timer of its own to try again."""
     await at.remind(60)
     at.gate.fail()

@@ -39,7 +39,7 @@ def whole() -> list[Event]:
     return live(body)
 
 
-def test_each_decided_occurrence_gives_exactly_one_message_which_the_model_sees(whole: list[Event]) -> None:
+def test_each_decided_occurrence_gives_one_message_that_the_model_sees(whole: list[Event]) -> None:
     """So each decided occurrence gives exactly one `user/message` in the session's log, at whichever event
     the log was torn, and the model gets to see it."""
     keys = [[("schedule-1", DUE)], [("schedule-2", later(300))]]
