@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,11 +15,13 @@ from watchbell.agent.inbox import Inbox
 from watchbell.agent.opening import Begin
 from watchbell.errors import (
     AgentClosedError,
+    AgentError,
     CorruptLogError,
     PersistenceError,
     SessionExistsError,
     SessionLockedError,
     SessionNotFoundError,
+    SettingsError,
 )
 from watchbell.log.event import Draft
 from watchbell.sessions.events import SessionClosed
@@ -285,5 +288,48 @@ def test_a_host_that_cannot_store_one_session_still_ends_all() -> None:
             await program.host.aclose()
         assert all(agent.phase == "closed" and agent.session.is_closed for agent in agents)
         assert sorted(program.disk.batches) == ["a", "b"]
+
+    run(main)
+
+
+def test_who_opens_a_session_at_the_same_time_gets_the_same_agent() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            opened = await asyncio.gather(*(program.host.agents.open("s") for _ in range(3)))
+            assert len(set(opened)) == 1
+            assert await program.host.agents.open("s") is opened[0]
+            await opened[0].aclose()
+            assert await program.host.agents.open("s") is not opened[0]
+
+    run(main)
+
+
+def test_an_opening_that_fails_leaves_the_session_to_the_next() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            results = await asyncio.gather(
+                *(program.host.agents.open("s", cwd=cwd) for cwd in ("not absolute", "/x")),
+                return_exceptions=True,
+            )
+            assert isinstance(results[0], SettingsError)
+            assert isinstance(results[1], Agent)
+
+    run(main)
+
+
+def test_a_call_from_another_thread_is_refused_at_once() -> None:
+    async def main(clock: SimulatedClock) -> None:
+        async with Program(clock) as program:
+            agent = await program.host.agents.create("s")
+            for call in (
+                lambda: agent.followup("hello"),
+                lambda: agent.steer("hello"),
+                agent.cancel,
+                agent.reserve_turn_admission,
+            ):
+                with ThreadPoolExecutor(1) as pool, pytest.raises(AgentError, match="call_soon_threadsafe"):
+                    pool.submit(call).result()
+            assert len(agent.session.events) == 0
+            assert agent.phase == "idle"
 
     run(main)

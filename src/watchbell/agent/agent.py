@@ -85,6 +85,7 @@ class Agent:
 
         Raises:
             AgentClosedError: The agent was disposed.
+            AgentError: The call comes from another thread than the one of the agent's event loop.
             InvalidEventError: The message has no id, one that is pending already, or is not of role `user`.
         """
         return self._send(content, "next-turn", source, also)
@@ -108,6 +109,7 @@ class Agent:
             kind: Who cancelled: `user`, `parent` or `hook`.
         """
         core = self._core
+        core.require_own_thread()
         if discard_pending and not core.is_closing:
             inbox = core.inbox
             core.discard((*inbox.next_turn, *inbox.next_step))
@@ -116,8 +118,8 @@ class Agent:
     async def when_idle(self) -> None:
         """Return once no turn runs, nothing waits to open one, nobody holds the agent and nothing is owed.
 
-        Reminders that are due are owed: they have been delivered and answered by then, however many. What could
-        not be delivered, as the storage fails, is not waited for. Of a disposed agent it returns at once.
+        Reminders that are due are owed: they have been delivered and answered by then, however many. What
+        the storage holds up is not waited for. Of a disposed agent it returns at once.
         """
         await self._core.when_idle()
 
@@ -182,6 +184,7 @@ class Agent:
         wake: bool = True,
     ) -> Message:
         core = self._core
+        core.require_own_thread()
         if core.is_closing:
             raise AgentClosedError(f"agent {self.id!r} was disposed; resume its session for a new one")
         message = content

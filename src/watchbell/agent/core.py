@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import get_ident
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
 from watchbell.agent._take_ups import TakeUps
 from watchbell.agent.inbox import Inbox, Retention
 from watchbell.context import Context
+from watchbell.errors import AgentError
 from watchbell.log.event import Event
 from watchbell.log.messages import Message
 from watchbell.log.payloads import AbortKind, TakeUp
@@ -93,6 +95,8 @@ class Core:
     _reservation: Reservation | None = None
     _waiters: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
 
+    _thread: int = field(default_factory=get_ident)
+
     def __post_init__(self) -> None:
         self.ctx.defer(self.session.observe(self._on_events))
 
@@ -127,6 +131,18 @@ class Core:
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation so far, oldest message first."""
         return self.transcript.advance(self.session.events).messages
+
+    def require_own_thread(self) -> None:
+        """Refuse a call from another thread than the one that the agent's event loop runs in.
+
+        Raises:
+            AgentError: It is another one; nothing was changed.
+        """
+        if get_ident() != self._thread:
+            raise AgentError(
+                f"agent {self.session.id!r} lives in the thread of its event loop: from another one, hand the "
+                "call over with loop.call_soon_threadsafe(agent.followup, text)"
+            )
 
     def discard(self, messages: Sequence[Message]) -> None:
         """Take pending messages out of the inbox, save those that are retained."""
@@ -163,6 +179,7 @@ class Core:
 
     def reserve(self) -> Reservation | None:
         """Claim the idle agent; None when it is owned, input waits for a turn, or none may begin yet."""
+        self.require_own_thread()
         if self.is_closing or not self._is_open or self._is_busy():
             return None
         self._reservation = Reservation(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -64,6 +65,7 @@ class AgentRegistry:
         self._max_steps = max_steps
         self._new_id = new_id
         self._live: dict[str, _Live] = {}
+        self._opening: dict[str, asyncio.Event] = {}
         self._retention = Retention()
         self._parts: Subscriptions = {}
         # Once for all: with thousands of agents each would hear of every other one's session.
@@ -141,10 +143,24 @@ class AgentRegistry:
         model: ChatModel | TurnRunner | None = None,
         system: str | None = None,
     ) -> Agent:
-        """Resume a session when it exists, else create it."""
-        with contextlib.suppress(SessionNotFoundError):
-            return await self.resume(session_id, model=model, system=system)
-        return await self.create(session_id, cwd=cwd, model=model, system=system)
+        """Return the live agent of a session, else resume the session when it exists, else create it.
+
+        Who asks at the same time gets the same agent. One that lives keeps the model and the system prompt
+        that it has.
+        """
+        while (opening := self._opening.get(session_id)) is not None:
+            await opening.wait()
+        agent = self.get(session_id)
+        if agent is not None and agent.phase != "closed":
+            return agent
+        opening = self._opening[session_id] = asyncio.Event()
+        try:
+            with contextlib.suppress(SessionNotFoundError):
+                return await self.resume(session_id, model=model, system=system)
+            return await self.create(session_id, cwd=cwd, model=model, system=system)
+        finally:
+            del self._opening[session_id]
+            opening.set()
 
     async def fork(
         self,
