@@ -140,8 +140,8 @@ class Core:
         """
         if get_ident() != self._thread:
             raise AgentError(
-                f"agent {self.session.id!r} lives in the thread of its event loop: from another one, hand the "
-                "call over with loop.call_soon_threadsafe(agent.followup, text)"
+                f"agent {self.session.id!r} lives in the thread of its event loop: from another one, hand "
+                "the call over with loop.call_soon_threadsafe(agent.followup, text)"
             )
 
     def discard(self, messages: Sequence[Message]) -> None:
