@@ -16,6 +16,7 @@ from watchbell.errors import AgentError
 from watchbell.log.event import Event
 from watchbell.log.messages import Message
 from watchbell.log.payloads import AbortKind, TakeUp
+from watchbell.log.projection import fold
 from watchbell.log.transcript import Transcript
 from watchbell.models.base import Answerer
 from watchbell.sessions.live import Sessions
@@ -103,7 +104,8 @@ class Core:
     @property
     def inbox(self) -> Inbox:
         """The pending messages, as of the log now."""
-        return self._inbox.advance(self.session.events)
+        self._advance()
+        return self._inbox
 
     @property
     def has_waking_step(self) -> bool:
@@ -126,7 +128,10 @@ class Core:
 
     def due_take_up(self) -> TakeUp | None:
         """Return the next turn to take up, None when none is due or they wait for the storage."""
-        return None if self.take_ups_wait else self._take_ups.advance(self.session.events).due()
+        if self.take_ups_wait:
+            return None
+        self._advance()
+        return self._take_ups.due()
 
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation so far, oldest message first."""
@@ -210,6 +215,12 @@ class Core:
         self.is_closing = True
         self.wake_waiters()
         await self.drive.aclose()
+
+    def _advance(self) -> None:
+        """Fold what is new into the inbox and the take-ups, which share its rows."""
+        log = self.session.events
+        if self._inbox.watermark < len(log):
+            fold(log, (self._inbox, self._take_ups), len(log))
 
     def _is_busy(self) -> bool:
         return self._reservation is not None or self.drive.is_running or (self._is_open and self.has_work)

@@ -192,7 +192,7 @@ class Projection(ABC, Generic[T]):
         """
         stop = len(log) if stop is None else min(stop, len(log))
         if self.watermark < stop:
-            fold(log, [self], stop)
+            _fold_together(log, [self], stop)
         return self
 
 
@@ -208,12 +208,18 @@ def fold(log: EventLog, projections: Sequence[Projection[Any]], stop: int) -> No
     for projection in projections:
         if projection.watermark < stop:
             groups.setdefault((projection.reader, projection.watermark), []).append(projection)
-    for (reader, start), group in groups.items():
-        for rows in reader.read(log, start, stop):
-            for projection in group:
-                projection.fold(rows, log)
+    for group in groups.values():
+        _fold_together(log, group, stop)
+
+
+def _fold_together(log: EventLog, group: Sequence[Projection[Any]], stop: int) -> None:
+    """Bring projections up to date that have a reader and a watermark in common."""
+    first = group[0]
+    for rows in first.reader.read(log, first.watermark, stop):
         for projection in group:
-            projection.finish(log, stop)
+            projection.fold(rows, log)
+    for projection in group:
+        projection.finish(log, stop)
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:

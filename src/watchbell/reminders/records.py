@@ -224,15 +224,14 @@ CHANGES: Reader[ChangeRow | UnreadableChange] = _ChangeReader(
 
 def render_record(record: Record) -> dict[str, str | int]:
     """Return a record as JSON data, with the keys of the protocol in their order."""
-    head: dict[str, str | int] = {"id": record.id}
+    name, prompt, at = record.id, record.prompt, record.scheduled_at
     match record:
-        case AfterRecord():
-            rule = {"kind": "after", "prompt": record.prompt, "afterSeconds": record.after_seconds}
+        case AfterRecord(after_seconds=seconds):
+            return {"id": name, "kind": "after", "prompt": prompt, "afterSeconds": seconds, "scheduledAt": at}
         case AtRecord():
-            rule = {"kind": "at", "prompt": record.prompt}
-        case EveryRecord():
-            rule = {"kind": "every", "prompt": record.prompt, "everySeconds": record.every_seconds}
-    return {**head, **rule, "scheduledAt": record.scheduled_at}
+            return {"id": name, "kind": "at", "prompt": prompt, "scheduledAt": at}
+        case EveryRecord(every_seconds=seconds):
+            return {"id": name, "kind": "every", "prompt": prompt, "everySeconds": seconds, "scheduledAt": at}
 
 
 def render_change(change: Change) -> dict[str, object]:

@@ -36,6 +36,9 @@ class AfterView(AfterRecord, frozen=True, gc=False, tag="after", kw_only=True):
     state: State
     delivery_mode: DeliveryMode
 
+    def __post_init__(self) -> None:
+        """Check nothing: the record that it shows was checked."""
+
 
 class AtView(AtRecord, frozen=True, gc=False, tag="at", kw_only=True):
     """A view of a reminder that was made from an explicit instant."""
@@ -43,12 +46,18 @@ class AtView(AtRecord, frozen=True, gc=False, tag="at", kw_only=True):
     state: State
     delivery_mode: DeliveryMode
 
+    def __post_init__(self) -> None:
+        """Check nothing: the record that it shows was checked."""
+
 
 class EveryView(EveryRecord, frozen=True, gc=False, tag="every", kw_only=True):
     """A view of a repeating reminder."""
 
     state: State
     delivery_mode: DeliveryMode
+
+    def __post_init__(self) -> None:
+        """Check nothing: the record that it shows was checked."""
 
 
 View: TypeAlias = AfterView | AtView | EveryView
@@ -93,13 +102,11 @@ def derive_view(record: Record, now: Instant) -> View:
     state: State = "overdue" if now >= record.target_ms else "scheduled"
     head = (record.id, record.prompt, record.scheduled_at)
     match record:
-        case AfterRecord():
-            seconds = record.after_seconds
-            return AfterView(*head, after_seconds=seconds, state=state, delivery_mode="session-local")
         case AtRecord():
             return AtView(*head, state=state, delivery_mode="session-local")
-        case EveryRecord():
-            seconds = record.every_seconds
+        case AfterRecord(after_seconds=seconds):
+            return AfterView(*head, after_seconds=seconds, state=state, delivery_mode="session-local")
+        case EveryRecord(every_seconds=seconds):
             return EveryView(*head, every_seconds=seconds, state=state, delivery_mode="session-local")
 
 
