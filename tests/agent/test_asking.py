@@ -52,7 +52,7 @@ async def test_an_answer_is_that_of_its_own_turn_from_all_its_steps(agent: Agent
     agent.followup("after")
     answer = await asked
     assert (answer.text, answer.turn, answer.is_cut_short) == ("three", 2, False)
-    assert answer.message == agent.transcript()[-1]
+    assert answer.message in agent.transcript()
     assert [block.name for block in answer.tool_calls] == ["add"]
     await agent.when_idle()
     assert agent.transcript()[-1].text == "last"
