@@ -10,9 +10,9 @@ async def main() -> None:
     storage = JsonlStorage("./home")
     async with Host(storage=storage, model=OfflineModel(), plugins=[schedule.plugin()]) as host:
         agent = await host.agents.open("standup")
-        agent.followup("Remind me in 20 minutes to stretch.")
+        answer = await agent.ask("Remind me in 20 minutes to stretch.")
+        print(answer.text)
         await agent.when_idle()
-        print(agent.transcript()[-1].text)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ async def main() -> None:
     storage, model = JsonlStorage("~/.watchbell"), OfflineModel()
     async with Host(storage=storage, model=model, plugins=[schedule.plugin()]) as host:
         agent = await host.agents.open("standup")
-        agent.followup("Remind me in 20 minutes to stretch.")
+        answer = await agent.ask("Remind me in 20 minutes to stretch.")
+        print(answer.text)
         await agent.when_idle()
 
 
@@ -23,6 +24,7 @@ from importlib.metadata import version
 from watchbell import schedule
 from watchbell.agent.agent import Agent
 from watchbell.agent.answers import AnswerRecorder
+from watchbell.agent.asking import Answer
 from watchbell.agent.core import Reservation
 from watchbell.agent.registry import AgentRegistry
 from watchbell.agent.runner import TurnRecorder, TurnRunner
@@ -48,6 +50,7 @@ from watchbell.errors import (
     ToolAbortedError,
     ToolConflictError,
     ToolError,
+    TurnError,
     UnsupportedLogError,
     WatchbellError,
     ZoneDataError,
@@ -77,6 +80,7 @@ __all__ = [
     "AgentClosedError",
     "AgentError",
     "AgentRegistry",
+    "Answer",
     "AnswerRecorder",
     "ChatModel",
     "Clock",
@@ -121,6 +125,7 @@ __all__ = [
     "ToolRegistry",
     "ToolResultBlock",
     "ToolSpec",
+    "TurnError",
     "TurnRecorder",
     "TurnRunner",
     "UnsupportedLogError",

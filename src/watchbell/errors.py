@@ -16,7 +16,8 @@ WatchbellError
 ├── PersistenceError              the disk or database did not confirm a write (also OSError)
 ├── AgentError
 │   ├── AgentBusyError            a turn or another task owns the agent
-│   └── AgentClosedError          the agent was disposed
+│   ├── AgentClosedError          the agent was disposed
+│   └── TurnError                 a turn ended without an answer
 ├── ToolError
 │   ├── ToolConflictError         two tools of one name in one scope
 │   └── ToolAbortedError          a call cancelled before it did anything
@@ -51,6 +52,7 @@ __all__ = [
     "ToolAbortedError",
     "ToolConflictError",
     "ToolError",
+    "TurnError",
     "UnsupportedLogError",
     "WatchbellError",
     "ZoneDataError",
@@ -186,6 +188,26 @@ class AgentClosedError(AgentError):
     """The agent was disposed; resume its session for a new one."""
 
     code = "agent_closed"
+
+
+class TurnError(AgentError):
+    """The turn that should have answered did not.
+
+    Attributes:
+        code: Stable upper-case word: that of the failure, such as `PROVIDER_ERROR`; or `ABORTED` when
+            somebody cancelled the turn, `BLOCKED` when a hook rejected the message, `DISCARDED` when
+            it was withdrawn before any turn.
+        reason: Why the turn ended, as `turn/end` in the log has it; None when there was no turn.
+        turn: Number of the turn in its session, None when there was none.
+    """
+
+    def __init__(
+        self, message: str, *, code: str, reason: object | None = None, turn: int | None = None
+    ) -> None:
+        self.code = code
+        self.reason = reason
+        self.turn = turn
+        super().__init__(message)
 
 
 class ToolError(WatchbellError):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 SECTIONS = {
-    "A program": ["Host", "AgentRegistry", "Agent", "Reservation"],
+    "A program": ["Host", "AgentRegistry", "Agent", "Answer", "Reservation"],
     "Schedule and the time": [
         "schedule.plugin",
         "schedule.invariant",

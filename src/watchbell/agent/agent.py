@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from watchbell.agent.asking import Answer, answer_to
 from watchbell.agent.core import Core, Phase, Reservation
 from watchbell.agent.inbox import Target
 from watchbell.context import Context
@@ -89,6 +90,25 @@ class Agent:
             InvalidEventError: The message has no id, one that is pending already, or is not of role `user`.
         """
         return self._send(content, "next-turn", source, also)
+
+    async def ask(self, text: str, *, source: Mapping[str, object] | None = None) -> Answer:
+        """Queue a person's text as `followup` does, and return the answer of the turn that it opens.
+
+        What is queued before it is answered first. Cancelling the caller leaves the turn alone.
+
+        Args:
+            text: What to say.
+            source: Who says it; a person when None.
+
+        Raises:
+            TurnError: The turn failed or was cancelled, or the text was withdrawn before it got one.
+            AgentBusyError: A hook or tool of the agent's own turn asks, which cannot wait for the next one.
+            AgentClosedError: The agent was disposed, before or meanwhile.
+            AgentError: The call comes from another thread than the one of the agent's event loop.
+        """
+        if self._core.drive.is_caller:
+            raise AgentBusyError(f"agent {self.id!r} cannot be asked in its own turn; use followup()")
+        return await answer_to(self._core, self.followup(text, source=source))
 
     def steer(
         self, content: str | Message, *, source: Mapping[str, object] | None = None, wake: bool = True

@@ -25,8 +25,7 @@ class Host:
     storage = JsonlStorage("~/.watchbell")
     async with Host(storage=storage, model=OfflineModel(), plugins=[schedule.plugin()]) as host:
         agent = await host.agents.create("standup")
-        agent.followup("Remind me in 20 minutes to stretch.")
-        await agent.when_idle()
+        answer = await agent.ask("Remind me in 20 minutes to stretch.")
     ```
 
     Leaving the block disposes of every agent (a running turn is aborted and, if a reminder opened it, taken
