@@ -256,7 +256,7 @@ def test_what_is_wrong_in_several_ways_gets_the_first_code(text: str, code: str)
 
 
 def test_delete_takes_the_id_of_another_program() -> None:
-    assert decode_delete('{"id":"an id of another program","x":null}') == "an id of another program"
+    assert decode_delete('{"id":"an id of another program"}') == "an id of another program"
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def _decode_call(text: str, shape: type[msgspec.Struct], repeatable: str | None 
     if not isinstance(call, _Call):
         raise RefusedError("invalid_selector", "The arguments must be one JSON object and nothing else.")
     known = shape.__struct_fields__
-    unknown = sorted(name for name, value in call.items() if name not in known and value is not None)
+    unknown = sorted(call.keys() - set(known))
     if unknown:
         allowed = ", ".join(sorted(known)) or "none"
         raise RefusedError(

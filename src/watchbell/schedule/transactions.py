@@ -219,10 +219,8 @@ class Transactions:
 
 
 def _uncertain(operation: Operation, schedule_id: str | UnsetType = UNSET) -> Failure:
-    return Failure(
-        "persistence_uncertain",
-        f"The storage did not confirm that everything is saved, so whether this {operation} took effect is "
-        "not known. Call schedule_list in a moment to see.",
-        operation,
-        schedule_id,
-    )
+    effect = f"so whether this {operation} took effect is not known. Call schedule_list in a moment to see."
+    if operation == "list":
+        effect = "so a list may be incomplete. Call schedule_list again in a moment."
+    message = f"The storage did not confirm that everything is saved, {effect}"
+    return Failure("persistence_uncertain", message, operation, schedule_id)

@@ -220,3 +220,14 @@ def test_a_log_that_is_open_elsewhere_is_checked_all_the_same(
 def test_hostile_names_do_nothing_to_the_terminal(watchbell: Watchbell, home: Path) -> None:
     place(home, b"".join(units("none", [Draft("x\x1b[31m", 1)])), "none")
     assert "\x1b" not in watchbell("verify").out
+
+
+@pytest.mark.parametrize("name", ["session.jsonl", "session.jsonl.zstd"])
+def test_a_session_whose_id_is_the_name_of_a_log_is_sound(
+    watchbell: Watchbell, store: Store, home: Path, name: str
+) -> None:
+    log = store(name, *SOUND, cwd="/x")
+    for path in (home, log.parent.parent, log.parent, log):
+        assert watchbell("verify", str(path)) == Ran(0, f"{log}: sound, 1 events\n", "")
+    assert watchbell("doctor").code == 0
+    assert [row["id"] for row in json.loads(watchbell("sessions", "--json").out)] == [name]

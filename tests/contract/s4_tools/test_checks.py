@@ -152,11 +152,12 @@ def test_no_text_and_null_are_no_arguments(text: str) -> None:
 
 
 def test_null_for_an_optional_argument_is_absent() -> None:
-    """Null for an optional argument counts as absent, and so does an unknown one that is null."""
-    nulls = {"after_seconds": 600, "at": None, "every_seconds": None, "colour": None}
+    """Null for an optional argument counts as absent; an unknown argument is refused also when it is null."""
+    nulls = {"after_seconds": 600, "at": None, "every_seconds": None}
     assert create({"prompt": "p", **nulls}) == later(600)
     assert create({"prompt": "p", **nulls, "after_seconds": None}) == SELECTOR
-    assert World().call("list", {"x": None}) == []
+    assert create({"prompt": "p", **nulls, "colour": None}) == SELECTOR
+    assert World().call("list", {"x": None})["code"] == SELECTOR
 
 
 def test_null_for_a_required_argument_is_a_wrong_value() -> None:

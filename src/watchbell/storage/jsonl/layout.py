@@ -132,14 +132,14 @@ def find_logs_below(
     Raises:
         OSError: There is nothing at `path`, or without `failures`, a directory cannot be read.
     """
-    if path.name in LOG_NAMES.values() or not path.is_dir():
+    if _has_place_of_log(path) or not path.is_dir():
         path.lstat()
         yield path
         return
     yield from sorted(_logs_in(path, failures))
     if levels:
         for directory in _directories(path, failures):
-            if directory.name not in LOG_NAMES.values():
+            if not _has_place_of_log(directory):
                 yield from find_logs_below(directory, levels - 1, failures)
 
 
@@ -153,9 +153,16 @@ def _escape_units(char: str) -> str:
     return "".join(f"~{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
+def _has_place_of_log(path: Path) -> bool:
+    """Whether a path is named as a log is, and no folder of a session that has such an id."""
+    is_folder = is_project_directory(path.parent.name) and path.is_dir()
+    return path.name in LOG_NAMES.values() and not is_folder
+
+
 def _logs_in(folder: Path, failures: dict[Path, OSError] | None) -> list[Path]:
     try:
-        return [path for name in LOG_NAMES.values() if _exists(path := folder / name)]
+        paths = [folder / name for name in LOG_NAMES.values()]
+        return [path for path in paths if _has_place_of_log(path) and _exists(path)]
     except OSError as error:
         _take_note(folder, error, failures)
         return []
