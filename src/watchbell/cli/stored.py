@@ -11,11 +11,21 @@ from pathlib import Path
 import msgspec
 
 from watchbell.cli.console.progress import progress
-from watchbell.errors import LogError, PersistenceError, ScheduleLogError, SessionNotFoundError
+from watchbell.errors import (
+    CorruptLogError,
+    LogError,
+    PersistenceError,
+    ScheduleLogError,
+    SessionNotFoundError,
+    UnsupportedLogError,
+)
 from watchbell.reminders.state import ScheduleState
 from watchbell.storage.base import SessionRef, StoredLog
 from watchbell.storage.jsonl.layout import Compression, is_project_directory, unescape_session_id
 from watchbell.storage.jsonl.store import JsonlStorage
+
+UNREADABLE = "unreadable"
+"""The code of a session whose files the system does not let us read."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -26,12 +36,14 @@ class Reading(msgspec.Struct, frozen=True):
         log: Its log, None when that cannot be read.
         reminders: Its reminders, None when they cannot be told.
         failure: Why the log or its reminders cannot be read; empty when they can.
+        code: Which kind of failure that is: an error's code, or `unreadable`; empty without one.
     """
 
     ref: SessionRef
     log: StoredLog | None = None
     reminders: ScheduleState | None = None
     failure: str = ""
+    code: str = ""
 
     @classmethod
     def of(cls, ref: SessionRef, log: StoredLog) -> Reading:
@@ -39,13 +51,29 @@ class Reading(msgspec.Struct, frozen=True):
         try:
             return cls(ref, log, fold_reminders(log))
         except ScheduleLogError as error:
-            return cls(ref, log, failure=str(error))
+            return cls(ref, log, failure=str(error), code=error.code)
+
+    @classmethod
+    def failed(cls, ref: SessionRef, error: LogError | PersistenceError) -> Reading:
+        """Tell of a log that cannot be read."""
+        known = isinstance(error, (CorruptLogError, UnsupportedLogError))
+        return cls(ref, failure=str(error), code=error.code if known else UNREADABLE)
 
     @property
     def complaint(self) -> str:
         """The failure, and which session it is about."""
         about = f"session {self.ref.session_id!r}: " if self.ref.session_id else ""
         return f"{about}{self.failure}"
+
+    @property
+    def fault(self) -> dict[str, object]:
+        """The failure as an entry of a JSON list, among what the other sessions hold."""
+        return {
+            "session": self.ref.session_id or None,
+            "log": self.ref.location or None,
+            "code": self.code,
+            "reason": self.failure,
+        }
 
 
 @asynccontextmanager
@@ -73,11 +101,12 @@ async def read_every(home: Path) -> AsyncIterator[Reading]:
                 except SessionNotFoundError:
                     continue
                 except (LogError, PersistenceError) as error:
-                    yield Reading(ref, failure=str(error))
+                    yield Reading.failed(ref, error)
     for path, reason in unread.items():
         is_folder = is_project_directory(path.parent.name)
         session_id = (unescape_session_id(path.name) if is_folder else None) or ""
-        yield Reading(SessionRef(session_id, str(path)), failure=f"{path} cannot be read: {reason}")
+        failure = f"{path} cannot be read: {reason}"
+        yield Reading(SessionRef(session_id, str(path)), failure=failure, code=UNREADABLE)
 
 
 async def read_one(home: Path, session_id: str) -> Reading:
@@ -85,14 +114,21 @@ async def read_one(home: Path, session_id: str) -> Reading:
 
     Raises:
         SessionNotFoundError: There is none of that id; the message names similar ones.
-        CorruptLogError, UnsupportedLogError: It cannot be read.
     """
-    log = await read_log_of(home, session_id)
-    return Reading.of(SessionRef(session_id, log.location), log)
+    try:
+        log = await read_log_of(home, session_id)
+        return Reading.of(SessionRef(session_id, log.location), log)
+    except (LogError, PersistenceError) as error:
+        return Reading.failed(SessionRef(session_id, getattr(error, "path", "")), error)
 
 
 async def read_log_of(home: Path, session_id: str) -> StoredLog:
-    """Read the log of one session; raises what `read_one` does."""
+    """Read the log of one session.
+
+    Raises:
+        SessionNotFoundError: There is none of that id; the message names similar ones.
+        CorruptLogError, UnsupportedLogError, PersistenceError: It cannot be read.
+    """
     async with open_store(home) as store:
         try:
             return await store.read(session_id)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,57 @@ def test_a_bad_log_is_named_and_the_others_are_listed(
     assert "of z" in reminders.out
     for told in ("'bad': ", "'later': ", "'e': ", "session 'odd': the schedule history is invalid"):
         assert told in reminders.err
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, closed: Path) -> None:
+    """Have nobody look into a directory, not even root."""
+    for name in ("iterdir", "lstat"):
+        original = getattr(Path, name)
+
+        def look(path: Path, original: Callable[[Path], object] = original) -> object:
+            if closed in (path, path.parent, path.parent.parent):
+                raise PermissionError(13, "Permission denied", str(path))
+            return original(path)
+
+        monkeypatch.setattr(Path, name, look)
+
+
+@pytest.mark.parametrize("command", [("reminders",), ("reminders", "s"), ("receipts", "s")])
+@pytest.mark.parametrize("damage", ["schedule", "log", "later", "directory"])
+def test_damage_is_never_shown_as_emptiness(
+    watchbell: Watchbell,
+    store: Store,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    damage: str,
+) -> None:
+    code = "corrupt_log"
+    match damage:
+        case "schedule":
+            store("s", create("schedule-1"), create("schedule-1"))
+            code = "corrupt_schedule_log"
+        case "log":
+            place(home, b"\0" * 20)
+        case "later":
+            place(home, b'{"type":"session","version":7}\n', "none")
+            code = "unsupported_log"
+        case _:
+            refuse(monkeypatch, store("s", create("schedule-1")).parents[1])
+            code = "unreadable"
+    views = [(), ("--timeline",)] if command[0] == "reminders" else [()]
+    for view in views:
+        ran = watchbell(*command, *view)
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.startswith("watchbell: ")
+    ran = watchbell(*command, "--json")
+    assert ran.code == 1
+    (fault,) = json.loads(ran.out)
+    assert fault["code"] == code
+    assert fault["reason"] in ran.err
+    assert fault["session"] == ("s" if (damage, command) != ("directory", ("reminders",)) else None)
+    if command == ("reminders",):
+        assert code in [row["code"] for row in json.loads(watchbell("sessions", "--json").out)]
 
 
 def test_following_goes_on_over_a_torn_tail_that_another_process_mends(

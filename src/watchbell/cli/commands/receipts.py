@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from watchbell.cli import options
 from watchbell.cli.console.guard import guarded
 from watchbell.cli.console.output import print_error, print_json, print_line, print_table, shorten
 from watchbell.cli.console.times import render_utc
-from watchbell.cli.stored import fold_reminders, read_log_of
-from watchbell.errors import CorruptLogError, ScheduleLogError
+from watchbell.cli.stored import Reading, read_one
+from watchbell.errors import CorruptLogError
 from watchbell.reminders.deliveries import Deliveries, Delivery
 
 
@@ -20,26 +21,34 @@ def receipts(
     """List what a session's reminders came to, in the order of delivery. Nothing is locked or written.
 
     Receipts that a fork has from its parent are marked; they stand as they stood when it was forked.
-    Exits with 1 when the session's reminders cannot be read to their end.
+    Exits with 1 when the session's reminders cannot be read to their end; with --json, the last entry has the
+    `code` and `reason` of that.
     """
-    stored = asyncio.run(read_log_of(home, session))
-    try:
-        deliveries = Deliveries(stored.header.owned_from).advance(stored.events).deliveries
-    except CorruptLogError as error:
-        raise CorruptLogError(error.reason, path=stored.location) from error
+    deliveries, reading = _fold(asyncio.run(read_one(home, session)))
+    faults = [reading.fault] if reading.failure else []
     if as_json:
-        print_json(list(map(_describe, deliveries)))
-    elif not deliveries:
+        print_json([*map(_describe, deliveries), *faults])
+    elif not deliveries and not faults:
         print_line("No reminder was delivered.")
-    else:
+    elif deliveries:
         heads = ["ID", "OCCURRENCE", "DISPATCHED", "TURN", "OUTCOME", "PROMPT"]
         print_table(heads, list(map(_cells, deliveries)))
+    if faults:
+        # What is wrong with a log as a whole names its file already.
+        print_error(reading.failure if reading.log is None else reading.complaint)
+    return 1 if faults else 0
+
+
+def _fold(reading: Reading) -> tuple[Sequence[Delivery], Reading]:
+    """Return what was delivered as far as it can be told, and the reading with what came to light."""
+    stored = reading.log
+    if stored is None:
+        return [], reading
     try:
-        fold_reminders(stored)
-    except ScheduleLogError as error:
-        print_error(f"session {session!r}: {error}")
-        return 1
-    return 0
+        return Deliveries(stored.header.owned_from).advance(stored.events).deliveries, reading
+    except CorruptLogError as error:
+        failure = CorruptLogError(error.reason, path=stored.location)
+        return [], Reading.failed(reading.ref, failure)
 
 
 def _describe(delivery: Delivery) -> dict[str, object]:

@@ -45,7 +45,8 @@ def reminders(
 ) -> int:
     """List active reminders by the instant at which they are due. Nothing is locked or written.
 
-    Exits with 1 when a log could not be read; the others are listed all the same.
+    Exits with 1 when a log could not be read; the others are listed all the same. With --json, such a log is
+    an entry with its session, `code` and `reason`.
     """
     if timeline and as_json:
         raise typer.BadParameter("choose one of --timeline and --json", param_hint="--timeline")
@@ -55,11 +56,12 @@ def reminders(
     zone = None if name is None else zones.find(name)
     pending, failures = asyncio.run(_read(settings.home, session))
     for failure in failures:
-        print_error(failure)
+        print_error(failure.complaint)
     if as_json:
-        print_json(_describe(pending, zone))
+        print_json([*_describe(pending, zone), *(failure.fault for failure in failures)])
     elif not pending:
-        print_line("No reminders pending.")
+        if not failures:
+            print_line("No reminders pending.")
     elif timeline:
         _draw(pending, zone)
     else:
@@ -67,14 +69,14 @@ def reminders(
     return 1 if failures else 0
 
 
-async def _read(home: Path, session: str | None) -> tuple[list[_Pending], list[str]]:
+async def _read(home: Path, session: str | None) -> tuple[list[_Pending], list[Reading]]:
     """Return what is pending, earliest first, and what could not be read."""
     pending: list[_Pending] = []
-    failures: list[str] = []
+    failures: list[Reading] = []
 
     def add(reading: Reading) -> None:
         if reading.reminders is None:
-            failures.append(reading.complaint)
+            failures.append(reading)
         else:
             pending.extend((reading.ref.session_id, record) for record in reading.reminders.records)
 

@@ -49,7 +49,13 @@ def _describe(reading: Reading) -> _Row:
     data: dict[str, object] = {"id": session_id, "log": reading.ref.location}
     if reading.log is None:
         cells = [shorten(session_id or "-"), "-", "-", "-", failure]
-        return _Row(session_id, "", failure, cells, {**data, "updatedAt": None, "failure": failure})
+        return _Row(
+            session_id,
+            "",
+            failure,
+            cells,
+            {**data, "updatedAt": None, "failure": failure, "code": reading.code},
+        )
     header, events = reading.log.header, reading.log.events
     last_ms = events[-1].time if len(events) else header.created_at
     updated_at, updated_local = render_utc(last_ms), render_local(last_ms, None)
@@ -68,6 +74,7 @@ def _describe(reading: Reading) -> _Row:
         "events": len(events),
         "reminders": counts,
         "failure": failure or None,
+        "code": reading.code or None,
     }
     cells = [shorten(session_id), str(len(events)), told, updated_local, shorten(header.cwd or "-")]
     return _Row(session_id, updated_at, failure, cells, data)
