@@ -176,3 +176,15 @@ def test_what_cannot_become_a_tool_is_refused_with_the_reason() -> None:
     ):
         with pytest.raises(ToolError, match=reason):
             tool(function)
+
+
+def test_a_value_of_a_class_of_its_own_is_given_as_the_plain_one() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    @tool
+    async def give() -> dict[str, list[str]]:
+        """Give something."""
+        return {Text("key"): [Text("value")]}
+
+    assert run(give, "{}") == {"key": ["value"]}

@@ -42,7 +42,7 @@ _EMPTY = re.compile(rb"\[\s*+\]|\{\s*+\}")
 _MARKS = (b",", b"[", b"{")
 
 
-def _to_plain(value: object) -> str | int | float:
+def to_plain(value: object) -> str | int | float:
     """Take a text or number of a class of its own for what it is; the methods of that class have no say."""
     match value:
         case str():
@@ -56,10 +56,10 @@ def _to_plain(value: object) -> str | int | float:
 
 
 def _decode_raw(value: object) -> Any:
-    return decode_json(value) if isinstance(value, msgspec.Raw) else _to_plain(value)
+    return decode_json(value) if isinstance(value, msgspec.Raw) else to_plain(value)
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_to_plain)
+_encoder = msgspec.json.Encoder(enc_hook=to_plain)
 _decoder = msgspec.json.Decoder()
 _skim = msgspec.json.Decoder(msgspec.Raw).decode
 

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints, overload
 import msgspec
 
 from watchbell.errors import ToolError
-from watchbell.log.values import decode_typed
+from watchbell.log.values import decode_typed, to_plain
 from watchbell.tools.definition import ErrorValue, Run, Tool, ToolExecution
 from watchbell.tools.schema import derive_schema
 
@@ -107,7 +107,7 @@ def _runner(
         if inspect.isawaitable(result):
             result = await result
         if isinstance(result, ErrorValue):
-            return ErrorValue(msgspec.to_builtins(result.value, str_keys=True))
-        return msgspec.to_builtins(result, str_keys=True)
+            return ErrorValue(msgspec.to_builtins(result.value, str_keys=True, enc_hook=to_plain))
+        return msgspec.to_builtins(result, str_keys=True, enc_hook=to_plain)
 
     return run
