@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from watchbell.sessions.events import FlushSession
 from watchbell.testing import MemoryDisk, SimulatedClock, call, say
 
 
-def remind(count: int, seconds: int = 60) -> list[object]:
+def remind(count: int, seconds: int = 60) -> list[Any]:
     calls = [call("schedule_create", {"prompt": f"p{n}", "after_seconds": seconds}) for n in range(count)]
     return [calls, say("Set.")]
 
