@@ -29,7 +29,7 @@ MODEL_CASES: dict[str, list[Step]] = {
         Step(said(after_seconds=None, at=None, every_seconds=None), SELECTOR),
         Step(said(prompt=None, after_seconds=600), PROMPT),
         Step(said(at={**UTC, "time_zone": None}), ZONE),
-        Step('{"x":null}', "[schedule-1]", tool="list"),
+        Step('{"x":null}', SELECTOR, tool="list"),  # as a later case rules
     ],
     "MOD-04": [
         Step(said(after_seconds=600, at=""), SELECTOR),
