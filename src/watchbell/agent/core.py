@@ -69,7 +69,7 @@ class Core:
     Attributes:
         drive: Runs the turns, one at a time, while there is work. The driver sets itself.
         on_idle: Called each time the agent has become idle, and when its storage works again while it is.
-        holds: Each says whether something is owed; as long as one does, `when_idle` does not return.
+        owes: Says whether something is owed; as long as it does, `when_idle` does not return.
         quiet_ids: Ids of messages that wait for a step without opening a turn for it.
         take_ups_wait: Whether no turn is taken up, as the storage did not confirm what there is.
         is_closing: Whether the agent was disposed, or is about to be.
@@ -88,7 +88,7 @@ class Core:
     transcript: Transcript = field(default_factory=Transcript)
     drive: _Drive = field(init=False)
     on_idle: Callable[[], None] = field(init=False)
-    holds: list[Callable[[], bool]] = field(default_factory=list[Callable[[], bool]])
+    owes: Callable[[], bool] = bool  # nothing
     quiet_ids: set[str] = field(default_factory=set[str])
     take_ups_wait: bool = False
     is_closing: bool = False
@@ -201,7 +201,7 @@ class Core:
 
         Of an agent that is closed it returns, too.
         """
-        while not self.is_closing and (self._is_busy() or any(owes() for owes in self.holds)):
+        while not self.is_closing and (self._is_busy() or self.owes()):
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:

@@ -85,17 +85,18 @@ class AgentRegistry:
         """Count the messages of a plugin as retained, whether or not their source says so."""
         self._retention.add(plugin)
 
-    def hold_idle(self, agent: Agent, owes: Callable[[], bool]) -> Callable[[], None]:
+    def hold_idle(self, agent: Agent, owes: Callable[[], bool]) -> None:
         """Keep `when_idle` of an agent from returning while `owes()` says that something is owed.
 
-        The idle agent can still be claimed meanwhile.
-
-        Returns:
-            What has to be called when that may have changed.
+        The idle agent can still be claimed meanwhile. `recheck_idle` has to follow when that may have changed.
         """
-        core = self._live[agent.id].core
-        core.holds.append(owes)
-        return core.wake_waiters
+        self._live[agent.id].core.owes = owes
+
+    def recheck_idle(self, agent: Agent) -> None:
+        """Have those who wait for an agent to be idle look again whether it is."""
+        live = self._live.get(agent.id)
+        if live is not None:
+            live.core.wake_waiters()
 
     def equip(self, prepare: Prepare) -> Subscription:
         """Have something live in every agent that is opened from now on.

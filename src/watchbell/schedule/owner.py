@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from watchbell.agent.agent import Agent
 from watchbell.backoff import pause_seconds
@@ -42,7 +41,7 @@ class Owner:
         self._asked = False
         self._claiming = False
         self._closed = False
-        self._tell_idle: Callable[[], None] = agent.ctx.agents.hold_idle(agent, self._owes)
+        agent.ctx.agents.hold_idle(agent, self._owes)
         transactions.on_durable_change = self.request
 
     def request(self) -> None:
@@ -90,7 +89,7 @@ class Owner:
         if is_due:
             self._task = asyncio.create_task(self._run(), name=f"watchbell owner {self._agent.id}")
         else:
-            self._tell_idle()
+            self._agent.ctx.agents.recheck_idle(self._agent)
 
     async def _run(self) -> None:
         try:
@@ -103,7 +102,7 @@ class Owner:
             self._try_again_later()
         finally:
             self._task = None
-            self._tell_idle()
+            self._agent.ctx.agents.recheck_idle(self._agent)
 
     def _try_again_later(self) -> None:
         self._failures += 1
