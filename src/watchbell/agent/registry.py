@@ -88,7 +88,7 @@ class AgentRegistry:
     def hold_idle(self, agent: Agent, owes: Callable[[], bool]) -> None:
         """Keep `when_idle` of an agent from returning while `owes()` says that something is owed.
 
-        The idle agent can still be claimed meanwhile. `recheck_idle` has to follow when that may have changed.
+        The idle agent can still be claimed meanwhile. `recheck_idle` has to follow whenever that changes.
         """
         self._live[agent.id].core.owes = owes
 
